@@ -1,0 +1,49 @@
+# Run "make help" for the list of targets.
+
+SHELL  := /bin/bash
+TOOL   := go tool -modfile=$(CURDIR)/tools/go.mod
+WITHDB := go run ./internal/pgtest/withdb
+# Modules of their own below this one.
+NESTED := $(patsubst %/go.mod,%,$(wildcard examples/go.mod bench/go.mod))
+
+.DEFAULT_GOAL := help
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | sed -E 's/:.* ## /\t/' | expand -t 20
+
+.PHONY: generate
+generate: ## write internal/db anew from db/migrations and db/queries
+	rm -f $(filter-out %_test.go,$(wildcard internal/db/*.go))
+	$(TOOL) sqlc generate
+
+.PHONY: test
+test: ## run all tests with the race detector; needs no network
+	go test -race -count=1 -timeout=8m ./...
+	@set -e; for dir in $(NESTED); do (set -x; go test -C $$dir -race -count=1 -timeout=8m ./...); done
+
+.PHONY: verify
+verify: verify-generated verify-format verify-modules verify-code verify-queries ## check everything that tests do not
+
+.PHONY: verify-generated
+verify-generated: ## is internal/db what the SQL files give, nothing less or more?
+	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	cp -R sqlc.yaml db "$$dir"; \
+	$(TOOL) sqlc generate -f "$$dir/sqlc.yaml"; \
+	diff -r -x '*_test.go' internal/db "$$dir/internal/db" || { echo 'internal/db is stale: run make generate'; exit 1; }
+
+.PHONY: verify-format
+verify-format: ## is all code formatted?
+	@files=$$(gofmt -l .); [ -z "$$files" ] || { echo "not formatted: $$files"; exit 1; }
+
+.PHONY: verify-modules
+verify-modules: ## do the go.mod files list what the code imports, and sums match?
+	@set -e; for dir in . tools $(NESTED); do (set -x; go mod tidy -C $$dir -diff); done
+	go mod verify
+
+.PHONY: verify-code
+verify-code: ## go vet and staticcheck
+	@set -e; for dir in . $(NESTED); do (cd $$dir; set -x; go vet ./...; $(TOOL) staticcheck ./...); done
+
+.PHONY: verify-queries
+verify-queries: ## prepare every query on a server
+	$(WITHDB) $(TOOL) sqlc vet
