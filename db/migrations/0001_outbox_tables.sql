@@ -1,0 +1,110 @@
+-- migrate:up
+
+-- Ids grow with the clock and, inside one microsecond, with this sequence: rows of one
+-- statement keep their order even where they share created_at. 40 bits are used; it may wrap.
+create sequence public.outbox_event_id_seq as bigint maxvalue 1099511627775 cycle;
+
+-- SECURITY DEFINER, so that a producer needs INSERT on the table and nothing on the sequence.
+create function public.outbox_event_id() returns uuid
+language plpgsql volatile security definer parallel unsafe
+set search_path = pg_catalog, pg_temp as $$
+declare
+  v_micros bigint := (date_part('epoch', clock_timestamp()) * 1000000)::bigint;
+begin
+  return (lpad(to_hex(v_micros / 1000), 12, '0') || '7' || lpad(to_hex(v_micros % 1000), 3, '0')
+    || '8' || lpad(to_hex(nextval('public.outbox_event_id_seq')), 10, '0')
+    || lpad(to_hex((random() * 1048575)::integer), 5, '0'))::uuid;
+end $$;
+
+create table public.outbox_events (
+  id uuid primary key default public.outbox_event_id(),
+  created_at timestamptz not null default clock_timestamp(),
+  available_at timestamptz not null default clock_timestamp(),
+  processed_at timestamptz,
+  aggregate_type text not null
+    constraint outbox_events_aggregate_type_nonempty_check check (btrim(aggregate_type) <> '')
+    constraint outbox_events_aggregate_type_length_check check (octet_length(aggregate_type) <= 255),
+  aggregate_id uuid not null,
+  event_type text not null
+    constraint outbox_events_event_type_nonempty_check check (btrim(event_type) <> '')
+    constraint outbox_events_event_type_length_check check (octet_length(event_type) <= 255),
+  idempotency_key text not null
+    constraint outbox_events_idempotency_key_nonempty_check check (btrim(idempotency_key) <> '')
+    constraint outbox_events_idempotency_key_length_check check (octet_length(idempotency_key) <= 1024),
+  status text not null default 'pending'
+    constraint outbox_events_status_check
+    check (status in ('pending', 'processing', 'processed', 'failed', 'discarded')),
+  attempts integer not null default 0
+    constraint outbox_events_attempts_check check (attempts >= 0),
+  payload jsonb not null,
+  error text,
+  metadata jsonb not null default '{}'
+    constraint outbox_events_metadata_object_check check (jsonb_typeof(metadata) = 'object'),
+  -- Below stands the rail's own state; docs/ARCHITECTURE.md draws how a row moves through it.
+  lane text
+    constraint outbox_events_lane_check check (lane in ('ready', 'timed', 'queued', 'barred', 'gone')),
+  blocked_by text,
+  waited boolean not null default false,
+  constraint outbox_events_created_at_finite_check check (isfinite(created_at)),
+  constraint outbox_events_available_at_finite_check check (isfinite(available_at)),
+  constraint outbox_events_event_type_idempotency_key_key unique (event_type, idempotency_key)
+) with (
+  -- A third of each page stays free: marking a row as waited on is then a heap-only update.
+  fillfactor = 70,
+  -- Every event leaves two dead versions behind. The default (a fifth of the table) would let a
+  -- long history postpone vacuum until the front of the queue is a field of dead entries.
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
+  autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_vacuum_insert_threshold = 50000,
+  autovacuum_analyze_scale_factor = 0.02, autovacuum_analyze_threshold = 50000,
+  autovacuum_vacuum_cost_delay = 1, autovacuum_vacuum_cost_limit = 2000,
+  toast.autovacuum_vacuum_scale_factor = 0.02
+);
+
+comment on column public.outbox_events.lane is
+  'ready: due when filed. timed: available_at lay ahead (scheduled, retrying, leased). queued: behind an older active event of its own type and aggregate. barred: first of its type, behind an older event of the type in blocked_by. gone: taken out by hand. Null: at rest, or not filed yet.';
+comment on column public.outbox_events.blocked_by is
+  'For barred rows: the event type waited for; empty when the aggregate is halted.';
+comment on column public.outbox_events.waited is
+  'Some row was filed behind this one: whoever ends it releases the next.';
+
+-- What a claim reads: oldest first per type, so that types nobody asks for cost nothing.
+create index outbox_events_ready_idx on public.outbox_events (event_type, created_at, id)
+  where lane = 'ready';
+create index outbox_events_timed_idx on public.outbox_events (event_type, available_at)
+  where lane = 'timed';
+create index outbox_events_barred_idx on public.outbox_events (event_type, blocked_by, created_at, id)
+  where lane = 'barred';
+-- What the barrier reads: everything active that is not queued behind its own kind, by aggregate.
+create index outbox_events_heads_idx on public.outbox_events (aggregate_type, aggregate_id, created_at, id)
+  include (event_type)
+  where status in ('pending', 'failed', 'processing') and lane is distinct from 'queued';
+create index outbox_events_queued_idx on public.outbox_events (aggregate_type, aggregate_id, event_type, created_at, id)
+  where lane = 'queued';
+-- Attempts above 20 count as 20, the highest limit there is: at most 20 short reads per type.
+create index outbox_events_exhausted_idx on public.outbox_events (event_type, (least(attempts, 20)), created_at, id)
+  where lane in ('ready', 'queued', 'barred') and attempts > 0;
+-- What pruning reads: rows at rest, by the time they came to rest.
+create index outbox_events_processed_idx on public.outbox_events ((coalesce(processed_at, created_at)))
+  where status = 'processed';
+create index outbox_events_discarded_idx on public.outbox_events (event_type, created_at, id)
+  where status = 'discarded';
+-- Active rows that no trigger filed (triggers switched off): normally empty.
+create index outbox_events_unfiled_idx on public.outbox_events (id)
+  where status in ('pending', 'failed', 'processing') and (lane is null or lane = 'gone');
+
+create table public.outbox_dormant_event_types (
+  event_type text primary key
+    constraint outbox_dormant_event_types_event_type_nonempty_check check (btrim(event_type) <> ''),
+  owner text not null
+    constraint outbox_dormant_event_types_owner_nonempty_check check (btrim(owner) <> ''),
+  reason text not null
+    constraint outbox_dormant_event_types_reason_nonempty_check check (btrim(reason) <> ''),
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now()
+);
+
+-- migrate:down
+drop table public.outbox_dormant_event_types;
+drop table public.outbox_events;
+drop function public.outbox_event_id();
+drop sequence public.outbox_event_id_seq;

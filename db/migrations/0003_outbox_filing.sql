@@ -1,0 +1,160 @@
+-- migrate:up
+
+-- Lets the next row of each named aggregate and type go, and what is barred behind that type. The claim
+-- looks at the freed rows again, so freeing one too many costs a look and never the order.
+create function public.outbox_unblock(p_aggregate_types text[], p_aggregate_ids uuid[], p_event_types text[])
+returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+begin
+  with left_behind as materialized (
+    select distinct l.aggregate_type, l.aggregate_id, l.event_type
+    from unnest(p_aggregate_types, p_aggregate_ids, p_event_types) l(aggregate_type, aggregate_id, event_type)
+  ), freed as materialized (
+    select q.id
+    from left_behind l cross join lateral (
+      select e.id from public.outbox_events e
+      where e.aggregate_type = l.aggregate_type and e.aggregate_id = l.aggregate_id
+        and e.event_type = l.event_type and e.lane = 'queued'
+      order by e.created_at, e.id limit 1) q
+    union all
+    select e.id
+    from left_behind l join public.outbox_events e
+      on e.aggregate_type = l.aggregate_type and e.aggregate_id = l.aggregate_id
+        and e.status in ('pending', 'failed', 'processing') and e.lane is distinct from 'queued'
+    where e.lane = 'barred' and e.blocked_by = l.event_type
+  ), held as materialized (
+    -- In id order, so that two of these at once wait for each other in one direction only.
+    select e.id from public.outbox_events e
+    where e.id in (select f.id from freed f) and e.lane in ('queued', 'barred')
+    order by e.id for no key update
+  )
+  update public.outbox_events e
+  -- The freed row inherits the duty to free the next, whether or not there is one.
+  set lane = 'ready', blocked_by = null, waited = true
+  from held h where e.id = h.id;
+end $$;
+
+-- Files a row that a producer wrote by plain INSERT or COPY.
+create function public.outbox_file_insert() returns trigger
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set jit = off
+as $$
+declare
+  v_before record;
+begin
+  if new.available_at > clock_timestamp() then
+    new.lane := 'timed';
+    return new;
+  end if;
+  new.lane := 'ready';
+  -- A row behind another one of this very transaction can be queued right here: both become visible
+  -- together, so nobody can end the first without seeing the second. No transaction id yet: no such row.
+  if pg_current_xact_id_if_assigned() is null then
+    return new;
+  end if;
+  select b.id, b.writer, b.waited into v_before from (
+    (select e.id, e.xmin as writer, true as waited
+     from public.outbox_events e
+     where e.aggregate_type = new.aggregate_type and e.aggregate_id = new.aggregate_id
+       and e.event_type = new.event_type and e.lane = 'queued'
+       and (e.created_at, e.id) < (new.created_at, new.id)
+     order by e.created_at desc, e.id desc limit 1)
+    union all
+    (select h.id, h.writer, h.waited
+     from (select e.id, e.xmin as writer, e.waited, e.event_type
+           from public.outbox_events e
+           where e.aggregate_type = new.aggregate_type and e.aggregate_id = new.aggregate_id
+             and e.status in ('pending', 'failed', 'processing') and e.lane is distinct from 'queued'
+             and (e.created_at, e.id) < (new.created_at, new.id)
+           order by e.created_at desc, e.id desc limit 8) h
+     where h.event_type = new.event_type limit 1)
+    limit 1) b;
+  if v_before.writer = pg_current_xact_id()::xid then
+    new.lane := 'queued';
+    if not v_before.waited then
+      update public.outbox_events set waited = true where id = v_before.id;
+    end if;
+  end if;
+  return new;
+end $$;
+
+create trigger outbox_events_file_insert before insert on public.outbox_events
+for each row when (new.lane is null and new.status in ('pending', 'failed', 'processing'))
+execute function public.outbox_file_insert();
+
+-- Files a row anew after an UPDATE that knew nothing of lanes: the functions of the rail move the lane
+-- themselves, so an unchanged lane beside a changed place or status means a hand did it.
+create function public.outbox_file_update() returns trigger
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  new.blocked_by := null;
+  if new.status in ('pending', 'failed', 'processing') then
+    new.lane := case when new.available_at > clock_timestamp() then 'timed' else 'ready' end;
+  elsif old.lane is not null then
+    new.lane := 'gone';
+  end if;
+  return new;
+end $$;
+
+create trigger outbox_events_file_update before update on public.outbox_events
+for each row when (
+  new.lane is not distinct from old.lane
+  and (new.status, new.available_at, new.created_at, new.id, new.aggregate_type, new.aggregate_id, new.event_type)
+    is distinct from
+    (old.status, old.available_at, old.created_at, old.id, old.aggregate_type, old.aggregate_id, old.event_type))
+execute function public.outbox_file_update();
+
+-- A row left its place by hand, through UPDATE or DELETE: whoever stood behind it must learn of it.
+create function public.outbox_leave() returns trigger
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform public.outbox_unblock(array[old.aggregate_type], array[old.aggregate_id], array[old.event_type]);
+  return null;
+end $$;
+
+create trigger outbox_events_leave_update after update on public.outbox_events
+for each row when (
+  old.lane in ('ready', 'timed', 'queued', 'barred')
+  and (new.lane = 'gone'
+    or (new.created_at, new.id, new.aggregate_type, new.aggregate_id, new.event_type)
+      is distinct from (old.created_at, old.id, old.aggregate_type, old.aggregate_id, old.event_type)))
+execute function public.outbox_leave();
+
+create trigger outbox_events_leave_delete after delete on public.outbox_events
+for each row when (old.lane in ('ready', 'timed', 'queued', 'barred'))
+execute function public.outbox_leave();
+
+-- NOTIFY takes a lock that serializes commits, so it is sent only while the workers sleep.
+create function public.outbox_wake() returns trigger
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if (select r.asleep from public.outbox_rail r) then
+    perform pg_notify('outbox_events', '');
+  end if;
+  return null;
+end $$;
+
+create trigger outbox_events_wake after insert on public.outbox_events
+for each statement execute function public.outbox_wake();
+
+-- migrate:down
+drop trigger outbox_events_wake on public.outbox_events;
+drop trigger outbox_events_leave_delete on public.outbox_events;
+drop trigger outbox_events_leave_update on public.outbox_events;
+drop trigger outbox_events_file_update on public.outbox_events;
+drop trigger outbox_events_file_insert on public.outbox_events;
+drop function public.outbox_wake();
+drop function public.outbox_leave();
+drop function public.outbox_file_update();
+drop function public.outbox_file_insert();
+drop function public.outbox_unblock(text[], uuid[], text[]);

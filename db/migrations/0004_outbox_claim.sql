@@ -1,0 +1,133 @@
+-- migrate:up
+
+-- Discards up to 100 due rows of the given types whose attempts are used up, oldest first, wherever they
+-- are filed. Limits run parallel to types.
+create function public.outbox_discard_exhausted(p_event_types text[], p_limits integer[], p_now timestamptz)
+returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+declare
+  v_rows uuid[];
+begin
+  select array_agg(x.id) into v_rows from (
+    select f.id, f.created_at from (
+      select e.id, e.created_at
+      from unnest(p_event_types, p_limits) t(event_type, max_attempts)
+      cross join lateral generate_series(t.max_attempts, 20) b(attempts)
+      cross join lateral (
+        select e.id, e.created_at from public.outbox_events e
+        where e.event_type = t.event_type and least(e.attempts, 20) = b.attempts and e.attempts > 0
+          and e.lane in ('ready', 'queued', 'barred') and e.available_at <= p_now
+        order by e.created_at, e.id limit 100) e
+      union all
+      -- A window of those whose time has come; all that wait for theirs are never looked at.
+      select e.id, e.created_at
+      from unnest(p_event_types, p_limits) t(event_type, max_attempts)
+      cross join lateral (
+        select e.id, e.created_at, e.attempts from public.outbox_events e
+        where e.event_type = t.event_type and e.lane = 'timed' and e.available_at <= p_now
+        order by e.available_at limit 400) e
+      where e.attempts >= t.max_attempts
+    ) f order by f.created_at, f.id limit 100) x;
+  if v_rows is null then
+    return;
+  end if;
+  with held as materialized (
+    select e.id from public.outbox_events e
+    where e.id = any (v_rows) and e.status in ('pending', 'failed', 'processing') and e.available_at <= p_now
+      and e.attempts >= (select t.max_attempts from unnest(p_event_types, p_limits) t(event_type, max_attempts)
+                         where t.event_type = e.event_type)
+    for no key update skip locked
+  ), discarded as (
+    update public.outbox_events e
+    set status = 'discarded', lane = null, blocked_by = null,
+      error = left(coalesce(e.error, '') || ' | max_attempts_exhausted_at_claim', 2000),
+      metadata = e.metadata || jsonb_build_object(
+        'discardReason', 'max_attempts', 'discardedAt', p_now, 'finalAttempts', e.attempts)
+    from held h where e.id = h.id
+    returning e.id
+  )
+  select array_agg(d.id) into v_rows from discarded d;
+  perform public.outbox_after_end(v_rows);
+end $$;
+
+-- What follows when rows end: a discarded one whose type halts on discard stops its aggregate, and whoever was
+-- filed behind any of them is let go.
+create function public.outbox_after_end(p_event_ids uuid[]) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+begin
+  insert into public.outbox_halted_aggregates (aggregate_type, aggregate_id, event_id, event_type, reason)
+  select e.aggregate_type, e.aggregate_id, e.id, e.event_type, e.metadata ->> 'discardReason'
+  from public.outbox_events e join public.outbox_event_policies p using (event_type)
+  where e.id = any (p_event_ids) and e.status = 'discarded' and p.on_discard = 'halt'
+  order by e.aggregate_type, e.aggregate_id, e.created_at
+  on conflict do nothing;
+  perform public.outbox_unblock(array_agg(e.aggregate_type), array_agg(e.aggregate_id), array_agg(e.event_type))
+  from public.outbox_events e where e.id = any (p_event_ids) and e.waited
+  having count(*) > 0;
+end $$;
+
+-- Files blocked rows behind what blocks them. The blocker is locked and marked as waited on in the same step: had
+-- it been ended meanwhile, it would not be found active, and whoever ends it later sees the mark. Rows whose
+-- blocker is busy with someone else stay where they are, for the next look.
+create function public.outbox_park(p_event_ids uuid[], p_exempt text[]) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+declare
+  v_ids uuid[];
+  v_blockers uuid[];
+  v_blocked_by text[];
+  v_held uuid[];
+begin
+  select array_agg(y.id), array_agg(coalesce(own.id, near.id, halt.event_id)),
+    array_agg(case when own.id is null then coalesce(near.event_type, '') end)
+  into v_ids, v_blockers, v_blocked_by
+  from unnest(p_event_ids) k(id)
+  join public.outbox_events y on y.id = k.id
+  left join lateral (
+    select o.id from public.outbox_events o
+    where o.aggregate_type = y.aggregate_type and o.aggregate_id = y.aggregate_id
+      and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
+      and (o.created_at, o.id) < (y.created_at, y.id) and o.event_type = y.event_type
+    order by o.created_at, o.id limit 1) own on true
+  -- The nearest of the older ones, so that ending one frees one row and not all that stand behind it.
+  left join lateral (
+    select o.id, o.event_type from public.outbox_events o
+    where o.aggregate_type = y.aggregate_type and o.aggregate_id = y.aggregate_id
+      and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
+      and (o.created_at, o.id) < (y.created_at, y.id) and o.event_type <> all (p_exempt)
+    order by o.created_at desc, o.id desc limit 1) near on own.id is null
+  left join public.outbox_halted_aggregates halt
+    on halt.aggregate_type = y.aggregate_type and halt.aggregate_id = y.aggregate_id
+      and own.id is null and near.id is null;
+
+  with held as materialized (
+    select b.id, b.waited from public.outbox_events b
+    where b.id in (select u.id from unnest(v_blockers) u(id)) and b.status in ('pending', 'failed', 'processing')
+    for no key update skip locked
+  ), marked as (
+    update public.outbox_events b set waited = true from held h where b.id = h.id and not h.waited
+  ), halts as materialized (
+    select h.event_id from public.outbox_halted_aggregates h
+    where h.event_id in (select u.id from unnest(v_blockers) u(id))
+    for no key update skip locked
+  )
+  select array_agg(x.id) into v_held from (select h.id from held h union all select h.event_id from halts h) x;
+
+  update public.outbox_events e
+  set lane = case when t.blocked_by is null then 'queued' else 'barred' end, blocked_by = t.blocked_by
+  from unnest(v_ids, v_blockers, v_blocked_by) t(id, blocker, blocked_by)
+  where e.id = t.id and t.blocker in (select h.id from unnest(v_held) h(id));
+end $$;
+
+-- migrate:down
+drop function public.outbox_park(uuid[], text[]);
+drop function public.outbox_after_end(uuid[]);
+drop function public.outbox_discard_exhausted(text[], integer[], timestamptz);

@@ -1,0 +1,149 @@
+-- migrate:up
+
+-- The claim itself, without the clamps of the contract's form; one call hands out at most p_limit rows and looks
+-- at no more than p_limit + 1000, so its cost does not depend on what waits.
+create function public.outbox_claim_events(
+  p_event_types text[], p_known_event_types text[], p_limit integer, p_visibility_seconds integer, p_max_attempts integer)
+returns setof public.outbox_events
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+declare
+  v_now constant timestamptz := clock_timestamp();
+  v_now_text constant text := to_jsonb(v_now) #>> '{}';
+  v_types text[];
+  v_limits integer[];
+  v_exempt text[];
+  v_window integer := p_limit;
+  v_seen integer;
+  v_locked tid[];
+  v_free tid[];
+  v_taken tid[] := '{}';
+  v_blocked uuid[];
+  v_parked uuid[] := '{}';
+  v_any_queued constant boolean := exists (select from public.outbox_events e where e.lane = 'queued');
+  v_any_halted constant boolean := exists (select from public.outbox_halted_aggregates);
+  v_after_at timestamptz := '-infinity';
+  v_after_id uuid := '00000000-0000-0000-0000-000000000000';
+begin
+  select array_agg(t.event_type), array_agg(coalesce(p.max_attempts, p_max_attempts)) into v_types, v_limits
+  from (select distinct u.event_type from unnest(p_event_types) u(event_type) where btrim(u.event_type) <> '') t
+  left join public.outbox_event_policies p using (event_type);
+  if v_types is null then
+    return;
+  end if;
+  -- Types whose older rows do not hold up ours: known to be another consumer's, or dormant; never a claimed one.
+  select coalesce(array_agg(x.event_type), '{}') into v_exempt from (
+    select k.event_type from unnest(p_known_event_types) k(event_type) where btrim(k.event_type) <> ''
+    union select d.event_type from public.outbox_dormant_event_types d) x
+  where x.event_type <> all (v_types);
+
+  perform public.outbox_discard_exhausted(v_types, v_limits, v_now);
+
+  loop
+    -- The oldest due rows after the last one seen, by type and from three places, merged and locked.
+    with front as materialized (
+      select f.tid, f.created_at, f.id from (
+        select r.tid, r.created_at, r.id
+        from unnest(v_types, v_limits) t(event_type, max_attempts) cross join lateral (
+          select e.ctid as tid, e.created_at, e.id from public.outbox_events e
+          where e.event_type = t.event_type and e.lane = 'ready'
+            and (e.created_at, e.id) > (v_after_at, v_after_id)
+            and e.attempts < t.max_attempts and e.available_at <= v_now
+          order by e.created_at, e.id limit v_window) r
+        union all
+        select d.tid, d.created_at, d.id
+        from unnest(v_types, v_limits) t(event_type, max_attempts) cross join lateral (
+          select e.ctid as tid, e.created_at, e.id, e.attempts from public.outbox_events e
+          where e.event_type = t.event_type and e.lane = 'timed' and e.available_at <= v_now
+          order by e.available_at limit greatest(400, v_window)) d
+        where d.attempts < t.max_attempts and (d.created_at, d.id) > (v_after_at, v_after_id)
+        union all
+        select b.tid, b.created_at, b.id
+        from unnest(v_types, v_limits) t(event_type, max_attempts)
+        cross join unnest(v_exempt) x(event_type) cross join lateral (
+          select e.ctid as tid, e.created_at, e.id from public.outbox_events e
+          where e.event_type = t.event_type and e.blocked_by = x.event_type and e.lane = 'barred'
+            and (e.created_at, e.id) > (v_after_at, v_after_id)
+            and e.attempts < t.max_attempts and e.available_at <= v_now
+          order by e.created_at, e.id limit v_window) b
+      ) f order by f.created_at, f.id limit v_window
+    ), locked as materialized (
+      select e.ctid as tid, f.created_at, f.id
+      from front f join public.outbox_events e on e.ctid = f.tid
+      where e.status in ('pending', 'failed', 'processing') and e.lane in ('ready', 'timed', 'barred')
+        and e.available_at <= v_now
+      for no key update of e skip locked
+    )
+    select (select count(*) from front), l.tids, last.created_at, last.id
+    into v_seen, v_locked, v_after_at, v_after_id
+    from (select array_agg(k.tid order by k.created_at, k.id) as tids from locked k) l
+    left join (select f.created_at, f.id from front f order by f.created_at desc, f.id desc limit 1) last on true;
+
+    -- A new statement, hence a new snapshot: with the rows locked, nothing older can be reopened unseen any more.
+    select coalesce(array_agg(k.tid order by k.ord) filter (where not b.blocked), '{}'),
+      array_agg(y.id order by k.ord) filter (where b.blocked)
+    into v_free, v_blocked
+    from unnest(v_locked) with ordinality k(tid, ord)
+    join public.outbox_events y on y.ctid = k.tid
+    cross join lateral (
+      select exists (
+          select from public.outbox_events o
+          where o.aggregate_type = y.aggregate_type and o.aggregate_id = y.aggregate_id
+            and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
+            and (o.created_at, o.id) < (y.created_at, y.id) and o.event_type <> all (v_exempt))
+        or v_any_queued and exists (
+          select from public.outbox_events o
+          where o.aggregate_type = y.aggregate_type and o.aggregate_id = y.aggregate_id
+            and o.event_type = y.event_type and o.lane = 'queued' and (o.created_at, o.id) < (y.created_at, y.id))
+        or v_any_halted and exists (
+          select from public.outbox_halted_aggregates h
+          where h.aggregate_type = y.aggregate_type and h.aggregate_id = y.aggregate_id) as blocked) b;
+
+    v_taken := v_taken || v_free[1:p_limit - cardinality(v_taken)];
+    v_parked := v_parked || v_blocked;
+    exit when cardinality(v_taken) >= p_limit or v_seen < v_window or cardinality(v_parked) >= 1000;
+    v_window := 500;
+  end loop;
+
+  return query
+  with taken as (
+    update public.outbox_events e
+    set status = 'processing', attempts = e.attempts + 1, lane = 'timed', blocked_by = null,
+      available_at = v_now + make_interval(secs => p_visibility_seconds),
+      metadata = e.metadata || jsonb_build_object('lastClaimedAt', v_now_text, 'claimToken', gen_random_uuid()::text)
+    where e.ctid = any (v_taken)
+    returning e.*)
+  select t.* from taken t order by t.created_at, t.id;
+
+  if v_parked <> '{}' then
+    perform public.outbox_park(v_parked, v_exempt);
+  end if;
+end $$;
+
+-- The contract's form.
+create function public.outbox_claim_batch(
+  p_event_types text[],
+  p_known_event_types text[] default '{}',
+  p_batch_size integer default 25,
+  p_visibility_seconds integer default 300,
+  p_max_attempts integer default 8)
+returns setof public.outbox_events
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if coalesce(cardinality(p_event_types), 0) = 0 then
+    raise exception using errcode = '22023', message = 'outbox_claim_allowlist_required';
+  end if;
+  return query select c.* from public.outbox_claim_events(
+    p_event_types, coalesce(p_known_event_types, '{}'),
+    greatest(1, least(100, coalesce(p_batch_size, 25))),
+    greatest(300, least(3600, coalesce(p_visibility_seconds, 300))),
+    greatest(1, least(20, coalesce(p_max_attempts, 8)))) c;
+end $$;
+
+-- migrate:down
+drop function public.outbox_claim_batch(text[], text[], integer, integer, integer);
+drop function public.outbox_claim_events(text[], text[], integer, integer, integer);

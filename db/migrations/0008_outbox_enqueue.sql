@@ -1,0 +1,118 @@
+-- migrate:up
+
+create type public.outbox_enqueued as (event_id uuid, duplicate boolean, same_payload boolean);
+
+-- The highest stamp given so far, in microseconds since 1970. A sequence, because it has to outlive the transaction
+-- that moved it and must not make others wait.
+create sequence public.outbox_stamp_seq as bigint;
+
+-- Reserves p_count consecutive stamps and returns the first: the clock's reading, or the one after the last
+-- given where the clock stands behind it.
+create function public.outbox_stamp(p_count integer) returns bigint
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_first bigint;
+begin
+  select greatest(s.last_value + 1, (date_part('epoch', clock_timestamp()) * 1000000)::bigint)
+  into v_first from public.outbox_stamp_seq s;
+  perform setval('public.outbox_stamp_seq', v_first + p_count - 1);
+  return v_first;
+end $$;
+
+-- Parsed when created, so no search_path can change what it means.
+create function public.outbox_aggregate_slot(p_aggregate_type text, p_aggregate_id uuid) returns integer
+language sql immutable parallel safe
+return (pg_catalog.hashtext(p_aggregate_type) operator(pg_catalog.#) pg_catalog.uuid_hash(p_aggregate_id)) operator(pg_catalog.&) 65535;
+
+-- Writes events in the caller's transaction and answers per event, in the order given. The arrays run parallel; null
+-- metadata is {}, a null delay is 0. A (event type, idempotency key) that exists already is reported with the id
+-- of the event that has it and whether that event says the same; it is no error.
+--
+-- Order: the aggregates are locked until the transaction ends, so whoever enqueues second for one of them waits
+-- and is stamped second. Stamps never fall, whatever the clock does.
+create function public.outbox_enqueue(
+  p_event_types text[], p_idempotency_keys text[], p_aggregate_types text[], p_aggregate_ids uuid[],
+  p_payloads text[], p_metadata text[] default null, p_delays_seconds double precision[] default null)
+returns setof public.outbox_enqueued
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set jit = off
+as $$
+declare
+  v_now timestamptz;
+  v_stamp bigint;
+  v_ids uuid[];
+  v_inserted uuid[];
+  v_count constant integer := coalesce(cardinality(p_event_types), 0);
+begin
+  if v_count = 0 then
+    return;
+  end if;
+  if coalesce(cardinality(p_idempotency_keys), -1) <> v_count or coalesce(cardinality(p_aggregate_types), -1) <> v_count
+    or coalesce(cardinality(p_aggregate_ids), -1) <> v_count or coalesce(cardinality(p_payloads), -1) <> v_count
+    or coalesce(cardinality(p_metadata), v_count) <> v_count or coalesce(cardinality(p_delays_seconds), v_count) <> v_count
+  then
+    raise exception using errcode = '22023', message = 'outbox_enqueue_invalid_input';
+  end if;
+
+  perform from public.outbox_aggregate_locks l
+  where l.slot in (
+    select public.outbox_aggregate_slot(a.aggregate_type, a.aggregate_id)
+    from unnest(p_aggregate_types, p_aggregate_ids) a(aggregate_type, aggregate_id))
+  order by l.slot for no key update;
+
+  v_stamp := public.outbox_stamp(v_count);
+  v_now := clock_timestamp();
+  select array_agg((lpad(to_hex(m.micros / 1000), 12, '0') || '7' || lpad(to_hex(m.micros % 1000), 3, '0')
+      || '8' || lpad(to_hex(nextval('public.outbox_event_id_seq')), 10, '0')
+      || lpad(to_hex((random() * 1048575)::integer), 5, '0'))::uuid)
+  into v_ids from generate_series(v_stamp, v_stamp + v_count - 1) m(micros);
+
+  with asked as materialized (
+    -- Of the events of one kind in one aggregate the first is filed by its time, and the others queue behind it: they
+    -- become visible together, so nobody can end the first without seeing the rest.
+    select a.*, row_number() over kind > 1 as behind, lead(true) over kind as ahead
+    from unnest(v_ids, p_event_types, p_idempotency_keys, p_aggregate_types, p_aggregate_ids, p_payloads, p_metadata, p_delays_seconds)
+      with ordinality a(id, event_type, key, aggregate_type, aggregate_id, payload, metadata, delay, ord)
+    window kind as (partition by a.aggregate_type, a.aggregate_id, a.event_type order by a.ord)
+  ), inserted as (
+    insert into public.outbox_events as e (
+      id, created_at, available_at, event_type, idempotency_key, aggregate_type, aggregate_id, payload, metadata, lane, waited)
+    select a.id, timestamptz 'epoch' + (v_stamp + a.ord - 1) * interval '1 microsecond',
+      v_now + make_interval(secs => coalesce(a.delay, 0)), a.event_type, a.key, a.aggregate_type, a.aggregate_id,
+      a.payload::jsonb, coalesce(a.metadata, '{}')::jsonb,
+      case when coalesce(a.delay, 0) > 0 then 'timed' when a.behind then 'queued' else 'ready' end,
+      coalesce(a.ahead and not a.behind, false)
+    from asked a
+    -- By key, so that two calls with the same keys in different order do not wait for each other in a circle.
+    order by a.event_type, a.key, a.ord
+    on conflict (event_type, idempotency_key) do nothing
+    returning e.id
+  )
+  select coalesce(array_agg(i.id), '{}') into v_inserted from inserted i;
+
+  if cardinality(v_inserted) = v_count then
+    return query select a.id, false, true from unnest(v_ids) a(id);
+    return;
+  end if;
+  -- A queued row may now stand behind a duplicate that was not written: let those go.
+  perform public.outbox_unblock(array_agg(a.aggregate_type), array_agg(a.aggregate_id), array_agg(a.event_type))
+  from unnest(v_ids, p_event_types, p_aggregate_types, p_aggregate_ids) a(id, event_type, aggregate_type, aggregate_id)
+  left join unnest(v_inserted) i(id) on i.id = a.id
+  where i.id is null;
+  return query
+  select coalesce(e.id, a.id), e.id is not null, e.id is null or e.payload = a.payload::jsonb
+  from unnest(v_ids, p_event_types, p_idempotency_keys, p_payloads) with ordinality a(id, event_type, key, payload, ord)
+  left join unnest(v_inserted) i(id) on i.id = a.id
+  left join public.outbox_events e on i.id is null and e.event_type = a.event_type and e.idempotency_key = a.key
+  order by a.ord;
+end $$;
+
+-- migrate:down
+drop function public.outbox_enqueue(text[], text[], text[], uuid[], text[], text[], double precision[]);
+drop function public.outbox_aggregate_slot(text, uuid);
+drop function public.outbox_stamp(integer);
+drop sequence public.outbox_stamp_seq;
+drop type public.outbox_enqueued;

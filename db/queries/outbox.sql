@@ -1,0 +1,84 @@
+-- name: OutboxEnqueue :many
+-- OutboxEnqueue writes events in the caller's transaction; one answer per event, in order.
+SELECT e.event_id::uuid AS event_id, e.duplicate::boolean AS duplicate, e.same_payload::boolean AS same_payload
+FROM public.outbox_enqueue(
+  p_event_types => @event_types::text[],
+  p_idempotency_keys => @idempotency_keys::text[],
+  p_aggregate_types => @aggregate_types::text[],
+  -- As text: []uuid.UUID has no encoding in the modes without a prepared statement.
+  p_aggregate_ids => (@aggregate_ids::text[])::uuid[],
+  p_payloads => @payloads::text[],
+  p_metadata => @metadata::text[],
+  p_delays_seconds => @delays_seconds::double precision[]) AS e;
+
+-- name: OutboxClaim :many
+-- OutboxClaim hands out the oldest due events of the given types, at most one per aggregate.
+SELECT *
+FROM public.outbox_claim_events(
+  p_event_types => @event_types::text[],
+  p_known_event_types => @known_event_types::text[],
+  p_limit => @batch_size::integer,
+  p_visibility_seconds => @visibility_seconds::integer,
+  p_max_attempts => @max_attempts::integer);
+
+-- name: OutboxClaimBatch :many
+-- OutboxClaimBatch is the contract's claim: 1 to 100 events, leases of 300 to 3600 seconds.
+SELECT *
+FROM public.outbox_claim_batch(
+  p_event_types => @event_types::text[],
+  p_known_event_types => @known_event_types::text[],
+  p_batch_size => @batch_size::integer,
+  p_visibility_seconds => @visibility_seconds::integer,
+  p_max_attempts => @max_attempts::integer);
+
+-- name: OutboxMarkProcessed :one
+-- OutboxMarkProcessed ends one event under its token; false when the token no longer holds it.
+SELECT public.outbox_mark_processed(
+  p_event_id => @event_id::uuid,
+  p_claim_token => @claim_token::text,
+  p_metadata => @metadata::jsonb)::boolean AS acknowledged;
+
+-- name: OutboxMarkProcessedMany :many
+-- OutboxMarkProcessedMany ends many events; outcomes: processed, repeated, lost.
+SELECT m.event_id::uuid AS event_id, m.outcome::text AS outcome
+FROM public.outbox_mark_processed_many(
+  p_event_ids => (@event_ids::text[])::uuid[],
+  p_claim_tokens => @claim_tokens::text[]) AS m;
+
+-- name: OutboxMarkFailedMany :many
+-- OutboxMarkFailedMany records unsuccessful ends; outcomes: failed, discarded, snoozed, missed.
+SELECT m.event_id::uuid AS event_id, m.outcome::text AS outcome
+FROM public.outbox_mark_failed_many(
+  p_event_ids => (@event_ids::text[])::uuid[],
+  p_claim_tokens => @claim_tokens::text[],
+  p_errors => @errors::text[],
+  p_outcomes => @outcomes::text[],
+  p_reasons => @reasons::text[],
+  p_delays => @delays_seconds::integer[],
+  p_base_delay_seconds => @base_delay_seconds::integer,
+  p_max_delay_seconds => @max_delay_seconds::integer,
+  p_max_attempts => @max_attempts::integer,
+  p_snooze_seconds => @snooze_seconds::integer) AS m;
+
+-- name: OutboxReleaseUnprocessed :one
+-- OutboxReleaseUnprocessed gives unstarted events back with their attempt refunded.
+SELECT public.outbox_release_unprocessed(
+  p_event_ids => (@event_ids::text[])::uuid[],
+  p_claim_tokens => @claim_tokens::text[],
+  p_delay_seconds => @delay_seconds::integer)::integer AS released;
+
+-- name: OutboxExtendLeases :many
+-- OutboxExtendLeases returns the events whose lease now ends visibility_seconds from here.
+SELECT x.event_id::uuid AS event_id
+FROM public.outbox_extend_leases(
+  p_event_ids => (@event_ids::text[])::uuid[],
+  p_claim_tokens => @claim_tokens::text[],
+  p_visibility_seconds => @visibility_seconds::integer) AS x(event_id);
+
+-- name: OutboxFallAsleep :exec
+-- OutboxFallAsleep asks producers to send a NOTIFY with their next insert.
+UPDATE public.outbox_rail SET asleep = true WHERE NOT asleep;
+
+-- name: OutboxHeal :one
+-- OutboxHeal checks a portion of the rail's marks and returns how many it set right.
+SELECT public.outbox_heal(p_limit => @portion::integer)::integer AS healed;
