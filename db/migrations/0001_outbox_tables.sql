@@ -45,6 +45,7 @@ create table public.outbox_events (
     constraint outbox_events_lane_check check (lane in ('ready', 'timed', 'queued', 'barred', 'gone')),
   blocked_by text,
   waited boolean not null default false,
+  held_by uuid,
   constraint outbox_events_created_at_finite_check check (isfinite(created_at)),
   constraint outbox_events_available_at_finite_check check (isfinite(available_at)),
   constraint outbox_events_event_type_idempotency_key_key unique (event_type, idempotency_key)
@@ -66,6 +67,9 @@ comment on column public.outbox_events.blocked_by is
   'For barred rows: the event type waited for; empty when the aggregate is halted.';
 comment on column public.outbox_events.waited is
   'Some row was filed behind this one: whoever ends it releases the next.';
+
+comment on column public.outbox_events.held_by is
+  'The worker that claimed it last, where the claim named one.';
 
 -- What a claim reads: oldest first per type, so that types nobody asks for cost nothing.
 create index outbox_events_ready_idx on public.outbox_events (event_type, created_at, id)

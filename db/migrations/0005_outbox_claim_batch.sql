@@ -3,7 +3,8 @@
 -- The claim itself, without the clamps of the contract's form; one call hands out at most p_limit rows and looks
 -- at no more than p_limit + 1000, so its cost does not depend on what waits.
 create function public.outbox_claim_events(
-  p_event_types text[], p_known_event_types text[], p_limit integer, p_visibility_seconds integer, p_max_attempts integer)
+  p_event_types text[], p_known_event_types text[], p_limit integer, p_visibility_seconds integer, p_max_attempts integer,
+  p_holder uuid default null)
 returns setof public.outbox_events
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -110,7 +111,7 @@ begin
   return query
   with taken as (
     update public.outbox_events e
-    set status = 'processing', attempts = e.attempts + 1, lane = 'timed', blocked_by = null,
+    set status = 'processing', attempts = e.attempts + 1, lane = 'timed', blocked_by = null, held_by = p_holder,
       available_at = v_now + make_interval(secs => p_visibility_seconds),
       metadata = e.metadata || jsonb_build_object('lastClaimedAt', v_now_text, 'claimToken', gen_random_uuid()::text)
     where e.ctid = any (v_taken)
@@ -146,4 +147,4 @@ end $$;
 
 -- migrate:down
 drop function public.outbox_claim_batch(text[], text[], integer, integer, integer);
-drop function public.outbox_claim_events(text[], text[], integer, integer, integer);
+drop function public.outbox_claim_events(text[], text[], integer, integer, integer, uuid);

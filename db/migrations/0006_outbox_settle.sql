@@ -96,6 +96,27 @@ begin
   returning e.id;
 end $$;
 
+-- Gives back whatever of the given types the holder has claimed but does not know of, because the reply of a claim got
+-- lost after its commit: all it holds except p_known_event_ids. Returns how many.
+create function public.outbox_recover_claims(p_holder uuid, p_event_types text[], p_known_event_ids uuid[]) returns integer
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+declare
+  v_recovered integer;
+begin
+  update public.outbox_events e
+  set status = 'pending', attempts = greatest(0, e.attempts - 1), available_at = clock_timestamp(), lane = 'ready', blocked_by = null
+  where e.id in (
+    select h.id from public.outbox_events h
+    where h.event_type = any (p_event_types) and h.lane = 'timed' and h.status = 'processing'
+      and h.held_by = p_holder and h.id <> all (coalesce(p_known_event_ids, '{}'))
+    for no key update skip locked);
+  get diagnostics v_recovered = row_count;
+  return v_recovered;
+end $$;
+
 create function public.outbox_check_pairs(p_event_ids uuid[], p_claim_tokens text[], p_message text) returns void
 language plpgsql immutable
 set search_path = pg_catalog, pg_temp
@@ -117,6 +138,7 @@ begin
 end $$;
 
 -- migrate:down
+drop function public.outbox_recover_claims(uuid, text[], uuid[]);
 drop function public.outbox_extend_leases(uuid[], text[], integer);
 drop function public.outbox_release_unprocessed(uuid[], text[], integer);
 drop function public.outbox_mark_processed(uuid, text, jsonb);

@@ -19,7 +19,8 @@ FROM public.outbox_claim_events(
   p_known_event_types => @known_event_types::text[],
   p_limit => @batch_size::integer,
   p_visibility_seconds => @visibility_seconds::integer,
-  p_max_attempts => @max_attempts::integer);
+  p_max_attempts => @max_attempts::integer,
+  p_holder => @holder::uuid);
 
 -- name: OutboxClaimBatch :many
 -- OutboxClaimBatch is the contract's claim: 1 to 100 events, leases of 300 to 3600 seconds.
@@ -82,3 +83,10 @@ UPDATE public.outbox_rail SET asleep = true WHERE NOT asleep;
 -- name: OutboxHeal :one
 -- OutboxHeal checks a portion of the rail's marks and returns how many it set right.
 SELECT public.outbox_heal(p_limit => @portion::integer)::integer AS healed;
+
+-- name: OutboxRecoverClaims :one
+-- OutboxRecoverClaims gives back what a holder claimed without ever hearing of it.
+SELECT public.outbox_recover_claims(
+  p_holder => @holder::uuid,
+  p_event_types => @event_types::text[],
+  p_known_event_ids => (@known_event_ids::text[])::uuid[])::integer AS recovered;

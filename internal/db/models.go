@@ -31,6 +31,8 @@ type OutboxEvent struct {
 	BlockedBy *string
 	// Some row was filed behind this one: whoever ends it releases the next.
 	Waited bool
+	// The worker that claimed it last, where the claim named one.
+	HeldBy *uuid.UUID
 }
 
 type OutboxHaltedAggregate struct {

@@ -13,13 +13,14 @@ import (
 )
 
 const outboxClaim = `-- name: OutboxClaim :many
-SELECT id, created_at, available_at, processed_at, aggregate_type, aggregate_id, event_type, idempotency_key, status, attempts, payload, error, metadata, lane, blocked_by, waited
+SELECT id, created_at, available_at, processed_at, aggregate_type, aggregate_id, event_type, idempotency_key, status, attempts, payload, error, metadata, lane, blocked_by, waited, held_by
 FROM public.outbox_claim_events(
   p_event_types => $1::text[],
   p_known_event_types => $2::text[],
   p_limit => $3::integer,
   p_visibility_seconds => $4::integer,
-  p_max_attempts => $5::integer)
+  p_max_attempts => $5::integer,
+  p_holder => $6::uuid)
 `
 
 type OutboxClaimParams struct {
@@ -28,6 +29,7 @@ type OutboxClaimParams struct {
 	BatchSize         int32
 	VisibilitySeconds int32
 	MaxAttempts       int32
+	Holder            uuid.UUID
 }
 
 // OutboxClaim hands out the oldest due events of the given types, at most one per aggregate.
@@ -38,6 +40,7 @@ func (q *Queries) OutboxClaim(ctx context.Context, arg OutboxClaimParams) ([]Out
 		arg.BatchSize,
 		arg.VisibilitySeconds,
 		arg.MaxAttempts,
+		arg.Holder,
 	)
 	if err != nil {
 		return nil, err
@@ -63,6 +66,7 @@ func (q *Queries) OutboxClaim(ctx context.Context, arg OutboxClaimParams) ([]Out
 			&i.Lane,
 			&i.BlockedBy,
 			&i.Waited,
+			&i.HeldBy,
 		); err != nil {
 			return nil, err
 		}
@@ -75,7 +79,7 @@ func (q *Queries) OutboxClaim(ctx context.Context, arg OutboxClaimParams) ([]Out
 }
 
 const outboxClaimBatch = `-- name: OutboxClaimBatch :many
-SELECT id, created_at, available_at, processed_at, aggregate_type, aggregate_id, event_type, idempotency_key, status, attempts, payload, error, metadata, lane, blocked_by, waited
+SELECT id, created_at, available_at, processed_at, aggregate_type, aggregate_id, event_type, idempotency_key, status, attempts, payload, error, metadata, lane, blocked_by, waited, held_by
 FROM public.outbox_claim_batch(
   p_event_types => $1::text[],
   p_known_event_types => $2::text[],
@@ -125,6 +129,7 @@ func (q *Queries) OutboxClaimBatch(ctx context.Context, arg OutboxClaimBatchPara
 			&i.Lane,
 			&i.BlockedBy,
 			&i.Waited,
+			&i.HeldBy,
 		); err != nil {
 			return nil, err
 		}
@@ -377,6 +382,27 @@ func (q *Queries) OutboxMarkProcessedMany(ctx context.Context, arg OutboxMarkPro
 		return nil, err
 	}
 	return items, nil
+}
+
+const outboxRecoverClaims = `-- name: OutboxRecoverClaims :one
+SELECT public.outbox_recover_claims(
+  p_holder => $1::uuid,
+  p_event_types => $2::text[],
+  p_known_event_ids => ($3::text[])::uuid[])::integer AS recovered
+`
+
+type OutboxRecoverClaimsParams struct {
+	Holder        uuid.UUID
+	EventTypes    []string
+	KnownEventIds []string
+}
+
+// OutboxRecoverClaims gives back what a holder claimed without ever hearing of it.
+func (q *Queries) OutboxRecoverClaims(ctx context.Context, arg OutboxRecoverClaimsParams) (int32, error) {
+	row := q.db.QueryRow(ctx, outboxRecoverClaims, arg.Holder, arg.EventTypes, arg.KnownEventIds)
+	var recovered int32
+	err := row.Scan(&recovered)
+	return recovered, err
 }
 
 const outboxReleaseUnprocessed = `-- name: OutboxReleaseUnprocessed :one

@@ -39,6 +39,8 @@ type Querier interface {
 	OutboxOldestOfAggregate(ctx context.Context, arg OutboxOldestOfAggregateParams) ([]uuid.UUID, error)
 	// OutboxPrune deletes old events at rest; a null keep_discarded_seconds keeps discarded ones.
 	OutboxPrune(ctx context.Context, arg OutboxPruneParams) (int32, error)
+	// OutboxRecoverClaims gives back what a holder claimed without ever hearing of it.
+	OutboxRecoverClaims(ctx context.Context, arg OutboxRecoverClaimsParams) (int32, error)
 	// OutboxRedrive reopens discarded events; outcomes: redriven, in_flight, not_discarded, not_found.
 	OutboxRedrive(ctx context.Context, arg OutboxRedriveParams) ([]OutboxRedriveRow, error)
 	// OutboxReleaseUnprocessed gives unstarted events back with their attempt refunded.

@@ -1,0 +1,86 @@
+-- migrate:up
+
+-- Lets an active principal sign in with the secret behind the hash for a while. Its expired tokens go at the same time, so
+-- that nobody has to sweep.
+create function public.identity_issue_token(p_principal uuid, p_hash bytea, p_ttl_seconds integer) returns text
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_refusal text;
+begin
+  v_refusal := nullif(coalesce((
+    select case when p.disabled_at is not null then 'target_not_active' else '' end
+    from public.identity_principals p where p.id = p_principal), 'target_not_found'), '');
+  if v_refusal is not null then
+    return public.identity_refuse(null, p_principal, null, 'token', v_refusal);
+  end if;
+  delete from public.identity_access_tokens t where t.principal_id = p_principal and t.expires_at <= clock_timestamp();
+  insert into public.identity_access_tokens (hash, principal_id, expires_at)
+  values (p_hash, p_principal, public.identity_expiry(p_ttl_seconds));
+  return 'done';
+end $$;
+
+-- The active principal whose token is good now, or no row.
+create function public.identity_authenticate(p_hash bytea) returns setof uuid
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return query
+  select t.principal_id
+  from public.identity_access_tokens t join public.identity_principals p on p.id = t.principal_id
+  where t.hash = p_hash and t.ended_at is null and t.expires_at > clock_timestamp() and p.disabled_at is null;
+end $$;
+
+-- Signs out. True if the token was good until now.
+create function public.identity_end_token(p_hash bytea) returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update public.identity_access_tokens t set ended_at = clock_timestamp()
+  where t.hash = p_hash and t.ended_at is null and t.expires_at > clock_timestamp();
+  return found;
+end $$;
+
+-- Everyone with admin rights, disabled ones too.
+create view public.identity_admins as
+select p.id as principal_id, p.name, p.kind, p.disabled_at, m.granted_at, m.granted_by, m.grant_path
+from public.identity_memberships m join public.identity_principals p on p.id = m.principal_id
+where m.ended_at is null;
+
+-- 'admin' or ''.
+create function public.identity_admin_role(p_principal uuid) returns text
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return case when exists (
+    select from public.identity_memberships m join public.identity_principals p on p.id = m.principal_id
+    where m.principal_id = p_principal and m.ended_at is null and p.disabled_at is null) then 'admin' else '' end;
+end $$;
+
+-- These functions run with their owner's rights and believe the actor they are told. They are for the application's role,
+-- not for everyone who can connect.
+revoke execute on function
+  public.identity_append_only(), public.identity_refuse(uuid, uuid, text, text, text), public.identity_require(text),
+  public.identity_lock_admins(), public.identity_lock_admins_first(), public.identity_is_last_admin(uuid),
+  public.identity_guard_last_admin(), public.identity_membership_fixed(), public.identity_no_truncate(),
+  public.identity_end_access(uuid), public.identity_membership_began(), public.identity_membership_ended(),
+  public.identity_principal_switched(), public.identity_actor_refusal(uuid), public.identity_target_refusal(uuid),
+  public.identity_revoke(uuid, uuid, text, text), public.identity_revoke_admin(uuid, uuid, text, text),
+  public.identity_remove(uuid, uuid, text), public.identity_disable(uuid, uuid, text), public.identity_expiry(integer),
+  public.identity_create_principal(uuid, text, text), public.identity_newcomer_refusal(uuid, boolean),
+  public.identity_bootstrap(uuid), public.identity_grant(uuid, uuid, text),
+  public.identity_invite(uuid, uuid, bytea, integer), public.identity_accept(bytea),
+  public.identity_issue_token(uuid, bytea, integer), public.identity_authenticate(bytea),
+  public.identity_end_token(bytea), public.identity_admin_role(uuid)
+from public;
+
+-- migrate:down
+drop function public.identity_admin_role(uuid);
+drop view public.identity_admins;
+drop function public.identity_end_token(bytea);
+drop function public.identity_authenticate(bytea);
+drop function public.identity_issue_token(uuid, bytea, integer);
