@@ -75,6 +75,8 @@ begin
     when 'human_required' then 'ID012'
     when 'invitation_invalid' then 'ID013'
     when 'principal_exists' then 'ID014'
+    when 'principal_not_found' then 'ID015'
+    when 'principal_disabled' then 'ID016'
     else 'P0001' end;
 end $$;
 

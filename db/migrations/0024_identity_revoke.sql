@@ -98,9 +98,9 @@ declare
 begin
   perform public.identity_lock_admins();
   v_refusal := coalesce(public.identity_actor_refusal(p_actor), (
-    select case when p.disabled_at is not null then 'target_not_active'
+    select case when p.disabled_at is not null then 'principal_disabled'
       when public.identity_is_last_admin(p.id) then 'last_active_human_admin' else '' end
-    from public.identity_principals p where p.id = p_target), 'target_not_found');
+    from public.identity_principals p where p.id = p_target), 'principal_not_found');
   if v_refusal <> '' then
     return public.identity_refuse(p_actor, p_target, p_reason, 'disable', v_refusal);
   end if;

@@ -29,12 +29,12 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
   return nullif(coalesce((
-    select case when p.disabled_at is not null then 'target_not_active'
+    select case when p.disabled_at is not null then 'principal_disabled'
       when p_human and p.kind <> 'human' then 'human_required'
       when exists (select from public.identity_memberships m where m.principal_id = p.id and m.ended_at is null)
         then 'already_admin'
       else '' end
-    from public.identity_principals p where p.id = p_target), 'target_not_found'), '');
+    from public.identity_principals p where p.id = p_target), 'principal_not_found'), '');
 end $$;
 
 -- Makes the first admin. Of several at once exactly one wins: its row is the only one that the index lets in.

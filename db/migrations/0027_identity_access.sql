@@ -10,8 +10,8 @@ declare
   v_refusal text;
 begin
   v_refusal := nullif(coalesce((
-    select case when p.disabled_at is not null then 'target_not_active' else '' end
-    from public.identity_principals p where p.id = p_principal), 'target_not_found'), '');
+    select case when p.disabled_at is not null then 'principal_disabled' else '' end
+    from public.identity_principals p where p.id = p_principal), 'principal_not_found'), '');
   if v_refusal is not null then
     return public.identity_refuse(null, p_principal, null, 'token', v_refusal);
   end if;

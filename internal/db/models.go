@@ -11,6 +11,16 @@ import (
 	"github.com/google/uuid"
 )
 
+type IdentityAdmin struct {
+	PrincipalID uuid.UUID
+	Name        string
+	Kind        string
+	DisabledAt  *time.Time
+	GrantedAt   time.Time
+	GrantedBy   *uuid.UUID
+	GrantPath   string
+}
+
 type OutboxEvent struct {
 	ID             uuid.UUID
 	CreatedAt      time.Time
