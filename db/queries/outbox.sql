@@ -76,8 +76,8 @@ FROM public.outbox_extend_leases(
   p_claim_tokens => @claim_tokens::text[],
   p_visibility_seconds => @visibility_seconds::integer) AS x(event_id);
 
--- name: OutboxFallAsleep :exec
--- OutboxFallAsleep asks producers to send a NOTIFY with their next insert.
+-- name: OutboxFallAsleep :execrows
+-- OutboxFallAsleep asks producers to send a NOTIFY with their next insert; 0 when they were asked already.
 UPDATE public.outbox_rail SET asleep = true WHERE NOT asleep;
 
 -- name: OutboxHeal :one
@@ -90,3 +90,11 @@ SELECT public.outbox_recover_claims(
   p_holder => @holder::uuid,
   p_event_types => @event_types::text[],
   p_known_event_ids => (@known_event_ids::text[])::uuid[])::integer AS recovered;
+
+-- name: OutboxStayAwake :exec
+-- OutboxStayAwake spares producers the NOTIFY while the workers look by themselves.
+UPDATE public.outbox_rail SET asleep = false WHERE asleep;
+
+-- name: OutboxNotifySelf :exec
+-- OutboxNotifySelf sends a notification that wakes nobody: a listener tests with it whether it hears.
+SELECT pg_catalog.pg_notify('outbox_events', @probe::text);

@@ -234,14 +234,17 @@ func (q *Queries) OutboxExtendLeases(ctx context.Context, arg OutboxExtendLeases
 	return items, nil
 }
 
-const outboxFallAsleep = `-- name: OutboxFallAsleep :exec
+const outboxFallAsleep = `-- name: OutboxFallAsleep :execrows
 UPDATE public.outbox_rail SET asleep = true WHERE NOT asleep
 `
 
-// OutboxFallAsleep asks producers to send a NOTIFY with their next insert.
-func (q *Queries) OutboxFallAsleep(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, outboxFallAsleep)
-	return err
+// OutboxFallAsleep asks producers to send a NOTIFY with their next insert; 0 when they were asked already.
+func (q *Queries) OutboxFallAsleep(ctx context.Context) (int64, error) {
+	result, err := q.db.Exec(ctx, outboxFallAsleep)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const outboxHeal = `-- name: OutboxHeal :one
@@ -384,6 +387,20 @@ func (q *Queries) OutboxMarkProcessedMany(ctx context.Context, arg OutboxMarkPro
 	return items, nil
 }
 
+const outboxNotifySelf = `-- name: OutboxNotifySelf :exec
+SELECT pg_catalog.pg_notify('outbox_events', $1::text)
+`
+
+type OutboxNotifySelfParams struct {
+	Probe string
+}
+
+// OutboxNotifySelf sends a notification that wakes nobody: a listener tests with it whether it hears.
+func (q *Queries) OutboxNotifySelf(ctx context.Context, arg OutboxNotifySelfParams) error {
+	_, err := q.db.Exec(ctx, outboxNotifySelf, arg.Probe)
+	return err
+}
+
 const outboxRecoverClaims = `-- name: OutboxRecoverClaims :one
 SELECT public.outbox_recover_claims(
   p_holder => $1::uuid,
@@ -424,4 +441,14 @@ func (q *Queries) OutboxReleaseUnprocessed(ctx context.Context, arg OutboxReleas
 	var released int32
 	err := row.Scan(&released)
 	return released, err
+}
+
+const outboxStayAwake = `-- name: OutboxStayAwake :exec
+UPDATE public.outbox_rail SET asleep = false WHERE asleep
+`
+
+// OutboxStayAwake spares producers the NOTIFY while the workers look by themselves.
+func (q *Queries) OutboxStayAwake(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, outboxStayAwake)
+	return err
 }

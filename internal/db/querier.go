@@ -11,6 +11,34 @@ import (
 )
 
 type Querier interface {
+	// IdentityAccept answers done or a refusal, and whom the invitation is for; no row when there is none with that hash.
+	IdentityAccept(ctx context.Context, arg IdentityAcceptParams) (IdentityAcceptRow, error)
+	// IdentityAdminRole is admin or empty.
+	IdentityAdminRole(ctx context.Context, arg IdentityAdminRoleParams) (string, error)
+	// IdentityAuthenticate finds whose token it is; no row when it is no good.
+	IdentityAuthenticate(ctx context.Context, arg IdentityAuthenticateParams) (uuid.UUID, error)
+	// IdentityBootstrap makes the first admin: done or a refusal.
+	IdentityBootstrap(ctx context.Context, arg IdentityBootstrapParams) (string, error)
+	// IdentityCreatePrincipal answers done or principal_exists.
+	IdentityCreatePrincipal(ctx context.Context, arg IdentityCreatePrincipalParams) (string, error)
+	// IdentityDisable answers done or a refusal.
+	IdentityDisable(ctx context.Context, arg IdentityDisableParams) (string, error)
+	// IdentityEndToken is true if the token was good until now.
+	IdentityEndToken(ctx context.Context, arg IdentityEndTokenParams) (bool, error)
+	// IdentityGrant answers done or a refusal.
+	IdentityGrant(ctx context.Context, arg IdentityGrantParams) (string, error)
+	// IdentityInvite answers done or a refusal.
+	IdentityInvite(ctx context.Context, arg IdentityInviteParams) (string, error)
+	// IdentityIssueToken answers done or a refusal.
+	IdentityIssueToken(ctx context.Context, arg IdentityIssueTokenParams) (string, error)
+	// IdentityListAdmins lists everyone with admin rights, oldest grant first.
+	IdentityListAdmins(ctx context.Context) ([]IdentityAdmin, error)
+	// IdentityRefuse records a refusal that was decided before any other function was asked.
+	IdentityRefuse(ctx context.Context, arg IdentityRefuseParams) (string, error)
+	// IdentityRemove answers done or a refusal.
+	IdentityRemove(ctx context.Context, arg IdentityRemoveParams) (string, error)
+	// IdentityRevoke answers done or a refusal.
+	IdentityRevoke(ctx context.Context, arg IdentityRevokeParams) (string, error)
 	// OutboxClaim hands out the oldest due events of the given types, at most one per aggregate.
 	OutboxClaim(ctx context.Context, arg OutboxClaimParams) ([]OutboxEvent, error)
 	// OutboxClaimBatch is the contract's claim: 1 to 100 events, leases of 300 to 3600 seconds.
@@ -23,8 +51,8 @@ type Querier interface {
 	OutboxExplain(ctx context.Context, arg OutboxExplainParams) ([]OutboxExplainRow, error)
 	// OutboxExtendLeases returns the events whose lease now ends visibility_seconds from here.
 	OutboxExtendLeases(ctx context.Context, arg OutboxExtendLeasesParams) ([]uuid.UUID, error)
-	// OutboxFallAsleep asks producers to send a NOTIFY with their next insert.
-	OutboxFallAsleep(ctx context.Context) error
+	// OutboxFallAsleep asks producers to send a NOTIFY with their next insert; 0 when they were asked already.
+	OutboxFallAsleep(ctx context.Context) (int64, error)
 	// OutboxHaltedAggregates lists what stands still because of a discarded event, oldest first.
 	OutboxHaltedAggregates(ctx context.Context, arg OutboxHaltedAggregatesParams) ([]OutboxHaltedAggregate, error)
 	// OutboxHeal checks a portion of the rail's marks and returns how many it set right.
@@ -35,6 +63,8 @@ type Querier interface {
 	OutboxMarkProcessed(ctx context.Context, arg OutboxMarkProcessedParams) (bool, error)
 	// OutboxMarkProcessedMany ends many events; outcomes: processed, repeated, lost.
 	OutboxMarkProcessedMany(ctx context.Context, arg OutboxMarkProcessedManyParams) ([]OutboxMarkProcessedManyRow, error)
+	// OutboxNotifySelf sends a notification that wakes nobody: a listener tests with it whether it hears.
+	OutboxNotifySelf(ctx context.Context, arg OutboxNotifySelfParams) error
 	// OutboxOldestOfAggregate finds the event that an aggregate stands at; no row when nothing waits.
 	OutboxOldestOfAggregate(ctx context.Context, arg OutboxOldestOfAggregateParams) ([]uuid.UUID, error)
 	// OutboxPrune deletes old events at rest; a null keep_discarded_seconds keeps discarded ones.
@@ -51,6 +81,8 @@ type Querier interface {
 	OutboxSetPolicy(ctx context.Context, arg OutboxSetPolicyParams) error
 	// OutboxStats counts per event type, each figure up to at_most.
 	OutboxStats(ctx context.Context, arg OutboxStatsParams) ([]OutboxStatsRow, error)
+	// OutboxStayAwake spares producers the NOTIFY while the workers look by themselves.
+	OutboxStayAwake(ctx context.Context) error
 }
 
 var _ Querier = (*Queries)(nil)

@@ -1,0 +1,57 @@
+// Package outbox is the mechanism of the outbox rail: the loop that claims events, hands them to a
+// handler and settles the outcome. The protocol itself stands in SQL (db/migrations); what
+// applications see stands in the public package of the same name.
+package outbox
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/openlup/pgrail/internal/db"
+)
+
+// Envelope mirrors the public envelope field by field: the compiler refuses the conversion when they drift apart.
+type Envelope struct {
+	ID             uuid.UUID
+	CreatedAt      time.Time
+	EventType      string
+	IdempotencyKey string
+	AggregateType  string
+	AggregateID    uuid.UUID
+	Attempt        int
+	Payload        json.RawMessage
+	Metadata       json.RawMessage
+}
+
+// Claimed is an event that this worker holds under a token.
+type Claimed struct {
+	Envelope
+	Token string
+}
+
+// toClaimed is the one place where a claimed row becomes an event.
+func toClaimed(row db.OutboxEvent) (Claimed, error) {
+	var metadata struct {
+		ClaimToken string `json:"claimToken"`
+	}
+	if err := json.Unmarshal(row.Metadata, &metadata); err != nil {
+		return Claimed{}, fmt.Errorf("outbox: metadata of event %s: %w", row.ID, err)
+	}
+	return Claimed{
+		Token: metadata.ClaimToken,
+		Envelope: Envelope{
+			ID:             row.ID,
+			CreatedAt:      row.CreatedAt.UTC(),
+			EventType:      row.EventType,
+			IdempotencyKey: row.IdempotencyKey,
+			AggregateType:  row.AggregateType,
+			AggregateID:    row.AggregateID,
+			Attempt:        int(row.Attempts),
+			Payload:        row.Payload,
+			Metadata:       row.Metadata,
+		},
+	}, nil
+}

@@ -1,0 +1,27 @@
+package outbox
+
+import "time"
+
+// First and deep pauses of a claim loop that finds nothing.
+const (
+	firstPause = time.Millisecond
+	// deepPause is where looking again and again gives way to being woken.
+	deepPause = 50 * time.Millisecond
+)
+
+// idle paces the looks at an empty queue: each pause is twice the last, up to a bound.
+type idle struct {
+	longest time.Duration
+	pause   time.Duration
+}
+
+func (i *idle) reset() { i.pause = 0 }
+
+// next returns the pause before the next look, jittered so that many workers do not look in step.
+func (i *idle) next() time.Duration {
+	i.pause = min(max(2*i.pause, firstPause), i.longest)
+	return jitter(i.pause)
+}
+
+// deep reports whether the queue has been empty for a while.
+func (i *idle) deep() bool { return i.pause >= min(deepPause, i.longest) }

@@ -1,0 +1,160 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	internal "github.com/openlup/pgrail/internal/outbox"
+)
+
+// Config tunes a [Worker]. The zero value of a field means its default; a value out of range is refused by
+// [NewWorker], never adjusted.
+type Config struct {
+	// Concurrency is how many handlers run at once, and so how many events are held at most; 1 to 10000, default 500.
+	Concurrency int
+	// Lease is how long a claimed event stays this worker's without a sign of life; 30 s to 1 h, default 5 min.
+	// Running handlers have theirs extended, so it bounds not their time but how long a crash delays an event.
+	Lease time.Duration
+	// MaxAttempts is after how many failures an event is discarded; 1 to 20, default 8. A [Policy] of the
+	// event's type overrules it.
+	MaxAttempts int
+	// BaseDelay is the backoff after the first failure; it doubles up to MaxDelay and is jittered down to a half.
+	// 5 s to 1 h, default 1 min.
+	BaseDelay time.Duration
+	// MaxDelay bounds the backoff; BaseDelay to 24 h, default 1 h.
+	MaxDelay time.Duration
+	// Snooze is how long a snoozed event waits when the handler did not say; 1 min to 1 h, default 5 min.
+	Snooze time.Duration
+	// PollInterval is the longest pause between two looks at an empty queue; 10 ms to 1 min, default 1 s. Where
+	// LISTEN works new events are noticed at once; retries and scheduled ones are noticed by polling.
+	PollInterval time.Duration
+	// Pause is how long an event type rests when its downstream is out, at first; it doubles up to 5 min. 1 s to 5 min,
+	// default 5 s.
+	Pause time.Duration
+	// StopTimeout is how long stopping waits for running handlers before it cancels them; 1 ms to 1 h, default 30 s.
+	StopTimeout time.Duration
+	// OtherConsumers are event types that someone else handles and that may be overtaken: an older event of such a
+	// type does not hold up this worker's events of the same aggregate. Leave it empty to keep the order across types.
+	OtherConsumers []string
+	// Logger takes warnings and errors, never payloads; default [slog.Default].
+	Logger *slog.Logger
+}
+
+// Worker claims events and runs their handlers. It runs once; for another run make another worker.
+type Worker struct {
+	pool    *pgxpool.Pool
+	loop    *internal.Loop
+	started atomic.Bool
+	result  chan error
+}
+
+// NewWorker checks the configuration and returns a worker that is not running yet. It uses the pool for handlers
+// registered with [HandleTx] and copies its configuration for four connections of its own, so handlers may
+// exhaust the pool. It never closes the pool.
+func NewWorker(pool *pgxpool.Pool, handlers *Handlers, cfg Config) (*Worker, error) {
+	if pool == nil {
+		return nil, &ConfigError{"pool", "nil", "an open pool"}
+	}
+	if err := handlers.check(); err != nil {
+		return nil, err
+	}
+	types := handlers.Types()
+	checked, err := cfg.check(types)
+	if err != nil {
+		return nil, err
+	}
+	return &Worker{
+		pool:   pool,
+		loop:   internal.New(checked, dispatcher(pool, handlers)),
+		result: make(chan error, 1),
+	}, nil
+}
+
+// Run works until ctx ends or [Worker.Stop] is called. It then stops in stages: no more claims, running handlers finish,
+// at StopTimeout their contexts are cancelled with cause [ErrStopping], outcomes are stored. It returns nil after a
+// clean stop, a [*StopError] when something was left behind, and an error that matches [ErrNotMigrated],
+// [ErrPermission] or the driver's when going on was useless. Outages of the database are waited out.
+func (w *Worker) Run(ctx context.Context) error {
+	if w.started.Swap(true) {
+		return ErrStarted
+	}
+	err := w.loop.Run(ctx, w.pool.Config())
+	var left *internal.StopError
+	switch {
+	case errors.As(err, &left):
+		err = (*StopError)(left)
+	case err != nil:
+		err = translate("run", err)
+	}
+	w.result <- err
+	return err
+}
+
+// Stop makes [Worker.Run] stop, waits for it, and returns what it returns. When ctx ends before the handlers do, they are
+// cancelled at once instead of at StopTimeout, and Stop returns within a few seconds. A worker that was never started
+// cannot be started any more.
+func (w *Worker) Stop(ctx context.Context) error {
+	if !w.started.Swap(true) {
+		return nil
+	}
+	w.loop.Stop(ctx)
+	err := <-w.result
+	w.result <- err
+	return err
+}
+
+// check applies defaults and refuses what is out of range.
+func (c Config) check(types []string) (internal.Config, error) {
+	var errs []error
+	duration := func(field string, value, fallback, least, most time.Duration) time.Duration {
+		if value == 0 {
+			return fallback
+		}
+		if value < least || value > most {
+			errs = append(errs, &ConfigError{field, value, fmt.Sprintf("%v to %v", least, most)})
+		}
+		return value
+	}
+	count := func(field string, value, fallback, most int) int {
+		if value == 0 {
+			return fallback
+		}
+		if value < 1 || value > most {
+			errs = append(errs, &ConfigError{field, value, fmt.Sprintf("1 to %d", most)})
+		}
+		return value
+	}
+	checked := internal.Config{
+		Types:        types,
+		Known:        slices.Clone(c.OtherConsumers),
+		Concurrency:  count("Concurrency", c.Concurrency, 500, 10000),
+		Lease:        duration("Lease", c.Lease, 5*time.Minute, 30*time.Second, time.Hour),
+		PollInterval: duration("PollInterval", c.PollInterval, time.Second, 10*time.Millisecond, time.Minute),
+		Pause:        duration("Pause", c.Pause, 5*time.Second, time.Second, 5*time.Minute),
+		StopTimeout:  duration("StopTimeout", c.StopTimeout, 30*time.Second, time.Millisecond, time.Hour),
+		Logger:       c.Logger,
+	}
+	checked.Policy = internal.Policy{
+		MaxAttempts: count("MaxAttempts", c.MaxAttempts, 8, 20),
+		BaseDelay:   duration("BaseDelay", c.BaseDelay, time.Minute, 5*time.Second, time.Hour),
+		Snooze:      duration("Snooze", c.Snooze, 5*time.Minute, time.Minute, time.Hour),
+	}
+	checked.MaxDelay = duration("MaxDelay", c.MaxDelay, max(time.Hour, checked.BaseDelay), checked.BaseDelay, 24*time.Hour)
+	if checked.Logger == nil {
+		checked.Logger = slog.Default()
+	}
+	for _, other := range c.OtherConsumers {
+		if strings.TrimSpace(other) == "" || slices.Contains(types, other) {
+			errs = append(errs, &ConfigError{"OtherConsumers", other, "event types that are not blank and that this worker does not handle"})
+		}
+	}
+	return checked, errors.Join(errs...)
+}
