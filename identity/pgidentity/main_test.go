@@ -129,8 +129,9 @@ func (d directory) empty(t testing.TB) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), d.Pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(context.Background(), `SET LOCAL session_replication_role = replica;
-			TRUNCATE public.identity_principals, public.identity_memberships, public.identity_access_tokens,
-				public.identity_invitations, public.identity_audit, public.identity_refusals, public.outbox_events`)
+			DELETE FROM public.identity_principals; DELETE FROM public.identity_memberships;
+			DELETE FROM public.identity_access_tokens; DELETE FROM public.identity_invitations;
+			DELETE FROM public.identity_audit; DELETE FROM public.identity_refusals; DELETE FROM public.outbox_events`)
 		return err
 	})
 	if err != nil {
