@@ -40,6 +40,7 @@ func TestW14Secrets(t *testing.T) {
 		"no bytes":           {webhook.Hex, key(nil), "must not be empty"},
 		"blank":              {webhook.Hex, text(" \t\u00a0"), "must not be blank"},
 		"line feed":          {webhook.GitHub, text("secret\n"), "must not contain a line break (read from a file?)"},
+		"carriage return":    {webhook.Slack, text("secret\r"), "must not contain a line break (read from a file?)"},
 		"CRLF":               {webhook.Stripe, text("whsec_a\r\nb"), "must not contain a line break (read from a file?)"},
 		"standard, no start": {webhook.Standard, text(whole), "must start with whsec_"},
 		"standard, nothing":  {webhook.Standard, text("whsec_"), "must be base64 after whsec_"},

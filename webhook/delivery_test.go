@@ -36,8 +36,12 @@ func TestDelivery(t *testing.T) {
 		if s.TimestampHeader+s.TimestampPrefix != "" {
 			want.Timestamp = now.UTC()
 		}
-		if diff := cmp.Diff(want, deliver(t, s, sign(t, s, secret, []byte("{}")), "{}", secret)); diff != "" {
+		got := deliver(t, s, sign(t, s, secret, []byte("{}")), "{}", secret)
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", s.Name, diff)
+		}
+		if got.Timestamp.Location() != time.UTC {
+			t.Errorf("%s: the timestamp is in %v", s.Name, got.Timestamp.Location())
 		}
 	}
 }

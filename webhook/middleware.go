@@ -33,7 +33,7 @@ func (v *Verifier) receiveInTime(w http.ResponseWriter, r *http.Request) (Delive
 	timed := control.SetReadDeadline(time.Now().Add(v.timeout)) == nil
 	d, err := v.Receive(r)
 	if timed && (err == nil || errors.Is(err, ErrInvalidSignature)) {
-		// Left in place it would cancel the request's context while the handler works.
+		// Left in place it could cancel the request's context while the handler works: see TestDeadlineEndsWithBody.
 		_ = control.SetReadDeadline(time.Time{})
 	}
 	return d, err
@@ -43,7 +43,7 @@ func (v *Verifier) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	status := StatusCode(err)
 	v.log(r.Context(), status, err)
 	if status != http.StatusUnauthorized && r.ProtoMajor == 1 {
-		// What is left of the body would be taken for the next request.
+		// Otherwise the server would first read on, for the next request's sake, and the answer wait for the client.
 		w.Header().Set("Connection", "close")
 	}
 	http.Error(w, publicText[status], status)

@@ -140,6 +140,19 @@ func TestW3DeclaredOverTCP(t *testing.T) {
 	}
 }
 
+// W3 without a declared length: the answer does not wait for what the client has left to send either.
+func TestW3ChunkedOverTCP(t *testing.T) {
+	s := newPlainServer(t, time.Minute)
+	c := s.dial(t)
+	c.send("POST / HTTP/1.1\nHost: a\nTransfer-Encoding: chunked\n\n%x\n", 2*webhook.MaxBodyBytes)
+	if _, err := c.Write(make([]byte, webhook.MaxBodyBytes+1)); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := c.answer(); status != http.StatusRequestEntityTooLarge {
+		t.Errorf("answer %d", status)
+	}
+}
+
 // W6: the client is at fault, in the answer as in the log, and the handler is not called.
 func TestW6CutShort(t *testing.T) {
 	for _, request := range []string{"Content-Length: 10\n\n12345", "Transfer-Encoding: chunked\n\na\n12345", "Transfer-Encoding: chunked\n\n5\n12345\n"} {
@@ -237,7 +250,8 @@ func TestKeepAliveAfterRefusal(t *testing.T) {
 	}
 }
 
-// The read deadline ends with the body: a handler may take longer without its context being cancelled.
+// The read deadline ends with the body: a handler may take longer without its context being cancelled. A request without
+// a body is the harder case, since the server then watches the connection from the start.
 func TestDeadlineEndsWithBody(t *testing.T) {
 	const timeout = 30 * time.Millisecond
 	secret := newSecret(webhook.Hex)
@@ -250,15 +264,17 @@ func TestDeadlineEndsWithBody(t *testing.T) {
 		ended <- context.Cause(r.Context())
 	})))
 	defer s.Close()
-	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, strings.NewReader("{}"))
-	r.Header = sign(t, webhook.Hex, secret, []byte("{}"))
-	resp, err := s.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if err := <-ended; err != nil {
-		t.Errorf("the request's context ended: %v", err)
+	for _, body := range []string{"", "{}"} {
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, strings.NewReader(body))
+		r.Header = sign(t, webhook.Hex, secret, []byte(body))
+		resp, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if err := <-ended; err != nil {
+			t.Errorf("body %q: the request's context ended: %v", body, err)
+		}
 	}
 }
 

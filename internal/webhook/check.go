@@ -60,9 +60,8 @@ func (s Scheme) isUnambiguous() bool {
 		if !strings.HasPrefix(part, "{") {
 			continue
 		}
-		last := i == len(parts)-1
-		if last || part == bodyPart {
-			return last && part == bodyPart
+		if i == len(parts)-1 {
+			return part == bodyPart
 		}
 		if (part != idPart && part != timePart) || strings.ContainsAny(parts[i+1][:1], "{0123456789") {
 			return false

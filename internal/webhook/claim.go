@@ -96,7 +96,7 @@ func (l *layout) inWindow(timestamp string, now int64) (int64, error) {
 	if timestamp == "" && l.TimestampHeader+l.TimestampPrefix == "" {
 		return 0, nil
 	}
-	// ParseUint takes neither a sign nor a space; 63 bits keep the sums below from wrapping.
+	// ParseUint takes neither a sign nor a space; 63 bits fit the conversion below.
 	seconds, err := strconv.ParseUint(timestamp, 10, 63)
 	if err != nil {
 		return 0, errTimestampNumber

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -39,7 +38,6 @@ func splitSignature(template string) (prefix string, e encoding, ok bool) {
 type key struct{ macs sync.Pool }
 
 func newKey(secret []byte) *key {
-	secret = bytes.Clone(secret)
 	return &key{sync.Pool{New: func() any { return &mac{hash: hmac.New(sha256.New, secret)} }}}
 }
 
