@@ -50,14 +50,14 @@ func (e queryError) Error() string { return e.QueryError.Error() }
 func (e queryError) Unwrap() error { return e.Err }
 
 // bindToContext registers conn for driver and returns the URL that names it.
-// dbmate knows no contexts: when ctx ends, the connections opened for it are
-// told to cancel and then fail.
+// dbmate knows no contexts: when ctx ends, its connections run into a deadline,
+// upon which pgconn cancels the statement on the server and closes them.
 func bindToContext(ctx context.Context, conn *pgx.ConnConfig) (*url.URL, func()) {
 	var mu sync.Mutex
 	var stops []func() bool
 	bound := conn.Copy()
 	bound.AfterConnect = func(_ context.Context, c *pgconn.PgConn) error {
-		stop := context.AfterFunc(ctx, func() { abort(c) })
+		stop := context.AfterFunc(ctx, func() { _ = c.Conn().SetDeadline(time.Unix(1, 0)) })
 		mu.Lock()
 		defer mu.Unlock()
 		stops = append(stops, stop)
@@ -73,14 +73,4 @@ func bindToContext(ctx context.Context, conn *pgx.ConnConfig) (*url.URL, func())
 		}
 	}
 	return &url.URL{Scheme: scheme, Host: name}, release
-}
-
-// abort ends what c runs, from another goroutine. The deadline alone would
-// leave the statement running on the server, and the request alone would let
-// the next one through.
-func abort(c *pgconn.PgConn) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	_ = c.CancelRequest(ctx)
-	_ = c.Conn().SetDeadline(time.Unix(1, 0))
 }

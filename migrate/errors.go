@@ -26,7 +26,7 @@ func (e *ConfigError) Error() string { return "migrate: " + e.Field + " " + e.Pr
 // An Error tells what went wrong in the database. Its text has no part of the
 // connection string.
 type Error struct {
-	Op       string // "connect", "lock" or "apply"
+	Op       string // "connect", "lock", "apply" or "roll back"
 	File     string // the migration at fault, if it came to one
 	SQLState string // the server's code, if it answered
 	Err      error  // the cause: a *pgconn.PgError, a *pgconn.ConnectError, the context's

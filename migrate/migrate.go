@@ -62,17 +62,17 @@ func WithLogger(log *slog.Logger) Option {
 //
 // The error is a [*ConfigError] where the call itself is wrong, else an [*Error].
 func Up(ctx context.Context, databaseURL string, opts ...Option) error {
-	return run(ctx, databaseURL, opts, (*dbmate.DB).Migrate)
+	return run(ctx, databaseURL, opts, "apply", (*dbmate.DB).Migrate)
 }
 
 // Down rolls back the latest applied file, and with it the data in what that
 // file created. It returns an error matching [ErrNothingApplied] when there is
 // none. Its other errors are those of [Up].
 func Down(ctx context.Context, databaseURL string, opts ...Option) error {
-	return run(ctx, databaseURL, opts, (*dbmate.DB).Rollback)
+	return run(ctx, databaseURL, opts, "roll back", (*dbmate.DB).Rollback)
 }
 
-func run(ctx context.Context, databaseURL string, opts []Option, action func(*dbmate.DB) error) error {
+func run(ctx context.Context, databaseURL string, opts []Option, op string, action func(*dbmate.DB) error) error {
 	cfg := config{table: DefaultTable, log: slog.New(slog.DiscardHandler), files: db.Migrations}
 	for _, opt := range opts {
 		opt(&cfg)
@@ -81,7 +81,7 @@ func run(ctx context.Context, databaseURL string, opts []Option, action func(*db
 	if err != nil {
 		return err
 	}
-	return underLock(ctx, conn, func() error { return cfg.runDBMate(ctx, conn, action) })
+	return underLock(ctx, &conn.Config, func() error { return cfg.runDBMate(ctx, conn, op, action) })
 }
 
 // tableName admits what needs no quotes, because dbmate and people both write
@@ -109,7 +109,7 @@ func (c *config) check(databaseURL string) (*pgx.ConnConfig, error) {
 }
 
 // runDBMate lets dbmate do its work over pgx connections that end with ctx.
-func (c *config) runDBMate(ctx context.Context, conn *pgx.ConnConfig, action func(*dbmate.DB) error) error {
+func (c *config) runDBMate(ctx context.Context, conn *pgx.ConnConfig, op string, action func(*dbmate.DB) error) error {
 	bound, release := bindToContext(ctx, conn)
 	defer release()
 	out := &progress{log: c.log}
@@ -124,7 +124,7 @@ func (c *config) runDBMate(ctx context.Context, conn *pgx.ConnConfig, action fun
 	case errors.Is(err, dbmate.ErrNoRollback):
 		return ErrNothingApplied
 	case err != nil:
-		return newError(ctx, "apply", out.file, err)
+		return newError(ctx, op, out.file, err)
 	}
 	return nil
 }
