@@ -14,7 +14,7 @@ create table public.identity_audit (
 );
 create index identity_audit_target_idx on public.identity_audit (target_id, at);
 
--- Every refusal, in a table of its own: anyone who can sign in can make refusals, so they need not be kept as long.
+-- Every refusal, in a table of its own: anyone who can sign in can make refusals, so they may be deleted after 90 days.
 create table public.identity_refusals (
   id uuid primary key default gen_random_uuid(),
   at timestamptz not null default clock_timestamp(),
@@ -37,8 +37,11 @@ end $$;
 
 create trigger identity_audit_append_only before update or delete or truncate on public.identity_audit
 for each statement execute function public.identity_append_only();
-create trigger identity_refusals_append_only before update or delete or truncate on public.identity_refusals
+create trigger identity_refusals_append_only before update or truncate on public.identity_refusals
 for each statement execute function public.identity_append_only();
+create trigger identity_refusals_kept before delete on public.identity_refusals
+for each row when (old.at > clock_timestamp() - interval '90 days')
+execute function public.identity_append_only();
 
 -- Records a refusal and returns it.
 create function public.identity_refuse(

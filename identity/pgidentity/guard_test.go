@@ -107,6 +107,7 @@ func TestRecordsAreFixed(t *testing.T) {
 	if err := d.RevokeAdmin(t.Context(), a.ID, b.ID, ""); err != nil {
 		t.Fatal(err)
 	}
+	d.exec(t, `INSERT INTO public.identity_refusals (refusal, path, at) VALUES ('old', 'x', now() - interval '91 days'), ('new', 'x', now() - interval '89 days')`)
 	want := map[string]string{
 		`UPDATE public.identity_memberships SET ended_at = NULL WHERE ended_at IS NOT NULL`: "ID021",
 		`UPDATE public.identity_memberships SET principal_id = '` + b.ID.String() + `'`:     "ID021",
@@ -117,6 +118,7 @@ func TestRecordsAreFixed(t *testing.T) {
 		`UPDATE public.identity_refusals SET reason = 'x'`:                                  "ID020",
 		`DELETE FROM public.identity_refusals`:                                              "ID020",
 		`TRUNCATE public.identity_refusals`:                                                 "ID020",
+		`DELETE FROM public.identity_refusals WHERE refusal = 'old'`:                        "",
 	}
 	got := map[string]string{}
 	for statement := range want {
