@@ -154,6 +154,7 @@ func TestSchemesRefused(t *testing.T) {
 			func(s *webhook.Scheme) { s.TimestampPrefix = "t=" },
 			func(s *webhook.Scheme) { s.TimestampHeader, s.TimestampPrefix = "", "t " },
 			func(s *webhook.Scheme) { s.TimestampHeader, s.TimestampPrefix, s.Separator = "", "t=", "" },
+			func(s *webhook.Scheme) { s.TimestampHeader, s.TimestampPrefix = "", "v1" },
 		},
 		"Signature": {
 			func(s *webhook.Scheme) { s.Signature = "" },
@@ -217,6 +218,16 @@ func TestSignRefuses(t *testing.T) {
 		if got := argument(t, err); got.Name != c.want || (err != nil) != (len(h) == 0) {
 			t.Errorf("%s: %v, headers %v", name, err, h)
 		}
+	}
+}
+
+func TestSignRefusesNilHeader(t *testing.T) {
+	signer, err := webhook.NewSigner(webhook.Hex, webhook.SecretText("secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := argument(t, signer.Sign(nil, "", now, nil)); got.Name != "header" {
+		t.Errorf("Sign: %v", got)
 	}
 }
 

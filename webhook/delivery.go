@@ -25,8 +25,9 @@ type Delivery struct {
 // Key identifies the message: it is the same for every delivery of it and does not depend on any header that could be
 // changed without the secret. It is the SHA-256, in 64 lower-case hex digits, of ID if the scheme signs one, else of Body.
 //
-// The timestamp is left out although it is signed: senders renew it when they retry. So two messages of a scheme without
-// an id that have the same bytes are one message; the senders behind the presets put ids of their own into the body.
+// The timestamp is left out although it is signed: senders renew it when they retry. So two messages of a scheme that signs
+// no id are taken for one if they agree in every byte; a sender prevents that with an id or a time in each body, as Slack
+// and Stripe do with the ids of their events.
 //
 // Key hashes the body anew on each call.
 func (d Delivery) Key() string {

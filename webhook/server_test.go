@@ -178,6 +178,19 @@ func TestBrokenChunks(t *testing.T) {
 	s.refused(t, "INFO", 400, "unreadable")
 }
 
+// A malformed trailer is refused without repeating in the log what the client wrote.
+func TestBrokenTrailer(t *testing.T) {
+	s := newPlainServer(t, time.Minute)
+	c := s.dial(t)
+	c.send("POST / HTTP/1.1\nHost: a\nTransfer-Encoding: chunked\n\n1\na\n0\na private line without a colon\n\n")
+	if status, _ := c.answer(); status != http.StatusBadRequest {
+		t.Errorf("answer %d", status)
+	}
+	if r := <-s.logged; strings.Contains(fmt.Sprint(r), "private") || !strings.Contains(fmt.Sprint(r["reason"]), "malformed trailer") {
+		t.Errorf("logged %v", r)
+	}
+}
+
 // W7: two bytes of ten, then silence.
 func TestW7Silence(t *testing.T) {
 	s := newPlainServer(t, 50*time.Millisecond)

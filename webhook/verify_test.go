@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -226,4 +227,33 @@ func TestReasons(t *testing.T) {
 		}
 		seen[reason] = true
 	}
+}
+
+// One verifier and one signer serve many goroutines, each with a body of its own.
+func TestConcurrentUse(t *testing.T) {
+	secret := newSecret(webhook.Standard)
+	v := newVerifier(t, webhook.Standard, secret)
+	signer, err := webhook.NewSigner(webhook.Standard, webhook.SecretText(secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			body := bytes.Repeat([]byte{byte(i)}, 1000)
+			for range 100 {
+				h := http.Header{}
+				if err := signer.Sign(h, "msg_1", now, body); err != nil {
+					t.Error(err)
+				}
+				if _, err := v.Verify(h, body); err != nil {
+					t.Error(err)
+				}
+				if _, err := v.Verify(h, body[1:]); err == nil {
+					t.Error("a shorter body passed")
+				}
+			}
+		})
+	}
+	all.Wait()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/textproto"
 	"strconv"
 )
 
@@ -42,7 +43,7 @@ func ReadBody(r *http.Request, limit int64) ([]byte, error) {
 
 // body counts what it reads, up to its limit, and says what went wrong in this package's terms.
 type body struct {
-	src      io.Reader
+	src      io.ReadCloser
 	limit    int64
 	declared int64 // Content-Length; negative if unknown
 	parsed   bool  // a form parser has run
@@ -92,6 +93,7 @@ func (b *body) end() error {
 func fault(err error) error {
 	var capped *http.MaxBytesError
 	var timed interface{ Timeout() bool }
+	var quoting textproto.ProtocolError
 	switch {
 	case errors.As(err, &capped):
 		return &TooLarge{capped.Limit}
@@ -99,6 +101,9 @@ func fault(err error) error {
 		return fmt.Errorf("%w: %w", ErrBodyConsumed, err)
 	case errors.As(err, &timed) && timed.Timeout():
 		return fmt.Errorf("%w: %w", ErrBodyTimeout, err)
+	case errors.As(err, &quoting):
+		// Its text repeats what the client wrote, which must not reach a log.
+		return fmt.Errorf("%w: malformed trailer", ErrBodyUnreadable)
 	}
 	return fmt.Errorf("%w: %w", ErrBodyUnreadable, err)
 }

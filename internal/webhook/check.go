@@ -29,6 +29,7 @@ func (s Scheme) check() error {
 		{"Signature", "must be a prefix followed by {hex} or {base64}", s.hasEncoding()},
 		{"Signature", "must not contain the Separator", !s.separates(s.Signature)},
 		{"TimestampPrefix", "must not contain the Separator", !s.separates(s.TimestampPrefix)},
+		{"TimestampPrefix", "must not start the Signature too", s.TimestampPrefix == "" || !strings.HasPrefix(s.Signature, s.TimestampPrefix)},
 		{"Signed", "must end in its only {body}, and {id} and {timestamp} in a literal that starts with no digit", s.isUnambiguous()},
 		// An unsigned timestamp or id could be changed on the way, so carrying one without signing it is refused too.
 		{"Signed", "must hold {timestamp} once if the headers carry one, and only then", s.signs(timePart, s.TimestampHeader+s.TimestampPrefix)},

@@ -54,6 +54,9 @@ func (r *Keyring) Verify(h http.Header, body []byte, now time.Time) (Claim, erro
 // Sign writes the headers of a delivery, signed with the first secret.
 func (r *Keyring) Sign(h http.Header, id string, at time.Time, body []byte) error {
 	l := r.layout
+	if h == nil {
+		return &Invalid{"header", "must not be nil"}
+	}
 	c, err := l.newClaim(id, at)
 	if err != nil {
 		return err
@@ -66,6 +69,7 @@ func (r *Keyring) Sign(h http.Header, id string, at time.Time, body []byte) erro
 	return nil
 }
 
+// newClaim leaves out what the scheme does not sign, so that a sender can treat all schemes alike.
 func (l *layout) newClaim(id string, at time.Time) (c Claim, err error) {
 	if l.IDHeader != "" {
 		if !l.validID(id) {
@@ -82,6 +86,7 @@ func (l *layout) newClaim(id string, at time.Time) (c Claim, err error) {
 	return c, nil
 }
 
+// writeHeaders replaces what is there: a second value would be refused.
 func (l *layout) writeHeaders(h http.Header, c Claim, mac string) {
 	signature := l.prefix + mac
 	if l.TimestampPrefix != "" {

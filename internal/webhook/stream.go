@@ -10,7 +10,6 @@ import (
 // the body's length to somebody else cannot complete it with bytes that were not proved.
 type Stream struct {
 	body    *body
-	closer  io.Closer
 	attempt attempt
 	held    byte
 	holding bool
@@ -27,11 +26,7 @@ func (r *Keyring) Stream(req *http.Request, limit int64, now time.Time) (*Stream
 	if err != nil {
 		return nil, err
 	}
-	s := &Stream{body: b, closer: http.NoBody, attempt: a}
-	if req.Body != nil {
-		s.closer = req.Body
-	}
-	return s, nil
+	return &Stream{body: b, attempt: a}, nil
 }
 
 // Read ends with io.EOF only after the signature has matched.
@@ -52,7 +47,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 }
 
 // Close closes the request's body.
-func (s *Stream) Close() error { return s.closer.Close() }
+func (s *Stream) Close() error { return s.body.src.Close() }
 
 func (s *Stream) fill(p []byte) int {
 	n, err := s.body.Read(p)
