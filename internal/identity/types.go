@@ -66,9 +66,3 @@ type PanicError struct {
 }
 
 func (e *PanicError) Error() string { return fmt.Sprintf("identity: panic: %v", e.Value) }
-
-// Unwrap lets errors.Is and errors.As look into a panic that was raised with an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
