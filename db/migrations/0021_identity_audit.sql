@@ -83,6 +83,12 @@ begin
     else 'P0001' end;
 end $$;
 
+-- These functions, and those of the files that follow, run with their owner's rights and believe the actor they are told.
+-- They are for the application's role, not for everyone who can connect.
+revoke execute on function
+  public.identity_append_only(), public.identity_refuse(uuid, uuid, text, text, text), public.identity_require(text)
+from public;
+
 -- migrate:down
 drop function public.identity_require(text);
 drop function public.identity_refuse(uuid, uuid, text, text, text);

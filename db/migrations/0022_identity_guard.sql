@@ -94,6 +94,11 @@ for each statement execute function public.identity_no_truncate();
 create trigger identity_principals_no_truncate before truncate on public.identity_principals
 for each statement execute function public.identity_no_truncate();
 
+revoke execute on function
+  public.identity_lock_admins(), public.identity_lock_admins_first(), public.identity_is_last_admin(uuid),
+  public.identity_guard_last_admin(), public.identity_membership_fixed(), public.identity_no_truncate()
+from public;
+
 -- migrate:down
 drop trigger identity_principals_no_truncate on public.identity_principals;
 drop trigger identity_memberships_no_truncate on public.identity_memberships;

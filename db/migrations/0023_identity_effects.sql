@@ -73,6 +73,11 @@ create trigger identity_principals_switched after update on public.identity_prin
 for each row when ((old.disabled_at is null) <> (new.disabled_at is null))
 execute function public.identity_principal_switched();
 
+revoke execute on function
+  public.identity_end_access(uuid), public.identity_membership_began(), public.identity_membership_ended(),
+  public.identity_principal_switched()
+from public;
+
 -- migrate:down
 drop trigger identity_principals_switched on public.identity_principals;
 drop trigger identity_memberships_deleted on public.identity_memberships;

@@ -110,6 +110,12 @@ begin
   return 'done';
 end $$;
 
+revoke execute on function
+  public.identity_actor_refusal(uuid), public.identity_target_refusal(uuid),
+  public.identity_revoke(uuid, uuid, text, text), public.identity_revoke_admin(uuid, uuid, text, text),
+  public.identity_remove(uuid, uuid, text), public.identity_disable(uuid, uuid, text)
+from public;
+
 -- migrate:down
 drop function public.identity_disable(uuid, uuid, text);
 drop function public.identity_remove(uuid, uuid, text);

@@ -78,6 +78,12 @@ begin
   return 'done';
 end $$;
 
+revoke execute on function
+  public.identity_expiry(integer), public.identity_create_principal(uuid, text, text),
+  public.identity_newcomer_refusal(uuid, boolean), public.identity_bootstrap(uuid),
+  public.identity_grant(uuid, uuid, text)
+from public;
+
 -- migrate:down
 drop function public.identity_grant(uuid, uuid, text);
 drop function public.identity_bootstrap(uuid);

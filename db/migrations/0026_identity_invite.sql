@@ -54,6 +54,10 @@ begin
   return query select 'done', v_invitation.invitee_id;
 end $$;
 
+revoke execute on function
+  public.identity_invite(uuid, uuid, bytea, integer), public.identity_accept(bytea)
+from public;
+
 -- migrate:down
 drop function public.identity_accept(bytea);
 drop type public.identity_acceptance;

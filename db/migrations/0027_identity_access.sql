@@ -61,19 +61,7 @@ begin
     where m.principal_id = p_principal and m.ended_at is null and p.disabled_at is null) then 'admin' else '' end;
 end $$;
 
--- These functions run with their owner's rights and believe the actor they are told. They are for the application's role,
--- not for everyone who can connect.
 revoke execute on function
-  public.identity_append_only(), public.identity_refuse(uuid, uuid, text, text, text), public.identity_require(text),
-  public.identity_lock_admins(), public.identity_lock_admins_first(), public.identity_is_last_admin(uuid),
-  public.identity_guard_last_admin(), public.identity_membership_fixed(), public.identity_no_truncate(),
-  public.identity_end_access(uuid), public.identity_membership_began(), public.identity_membership_ended(),
-  public.identity_principal_switched(), public.identity_actor_refusal(uuid), public.identity_target_refusal(uuid),
-  public.identity_revoke(uuid, uuid, text, text), public.identity_revoke_admin(uuid, uuid, text, text),
-  public.identity_remove(uuid, uuid, text), public.identity_disable(uuid, uuid, text), public.identity_expiry(integer),
-  public.identity_create_principal(uuid, text, text), public.identity_newcomer_refusal(uuid, boolean),
-  public.identity_bootstrap(uuid), public.identity_grant(uuid, uuid, text),
-  public.identity_invite(uuid, uuid, bytea, integer), public.identity_accept(bytea),
   public.identity_issue_token(uuid, bytea, integer), public.identity_authenticate(bytea),
   public.identity_end_token(bytea), public.identity_admin_role(uuid)
 from public;
