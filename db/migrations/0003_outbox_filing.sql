@@ -9,32 +9,40 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 begin
-  with left_behind as materialized (
-    select distinct l.aggregate_type, l.aggregate_id, l.event_type
-    from unnest(p_aggregate_types, p_aggregate_ids, p_event_types) l(aggregate_type, aggregate_id, event_type)
-  ), freed as materialized (
-    select q.id
-    from left_behind l cross join lateral (
+  loop
+    with left_behind as materialized (
+      select distinct l.aggregate_type, l.aggregate_id, l.event_type
+      from unnest(p_aggregate_types, p_aggregate_ids, p_event_types) l(aggregate_type, aggregate_id, event_type)
+    ), freed as materialized (
+      select q.id, l.aggregate_type, l.aggregate_id, l.event_type
+      from left_behind l cross join lateral (
+        select e.id from public.outbox_events e
+        where e.aggregate_type = l.aggregate_type and e.aggregate_id = l.aggregate_id
+          and e.event_type = l.event_type and e.lane = 'queued'
+        order by e.created_at, e.id limit 1) q
+      union all
+      select e.id, l.aggregate_type, l.aggregate_id, l.event_type
+      from left_behind l join public.outbox_events e
+        on e.aggregate_type = l.aggregate_type and e.aggregate_id = l.aggregate_id
+          and e.status in ('pending', 'failed', 'processing') and e.lane is distinct from 'queued'
+      where e.lane = 'barred' and e.blocked_by = l.event_type
+    ), held as materialized (
+      -- In id order, so that two of these at once wait for each other in one direction only.
       select e.id from public.outbox_events e
-      where e.aggregate_type = l.aggregate_type and e.aggregate_id = l.aggregate_id
-        and e.event_type = l.event_type and e.lane = 'queued'
-      order by e.created_at, e.id limit 1) q
-    union all
-    select e.id
-    from left_behind l join public.outbox_events e
-      on e.aggregate_type = l.aggregate_type and e.aggregate_id = l.aggregate_id
-        and e.status in ('pending', 'failed', 'processing') and e.lane is distinct from 'queued'
-    where e.lane = 'barred' and e.blocked_by = l.event_type
-  ), held as materialized (
-    -- In id order, so that two of these at once wait for each other in one direction only.
-    select e.id from public.outbox_events e
-    where e.id in (select f.id from freed f) and e.lane in ('queued', 'barred')
-    order by e.id for no key update
-  )
-  update public.outbox_events e
-  -- The freed row inherits the duty to free the next, whether or not there is one.
-  set lane = 'ready', blocked_by = null, waited = true
-  from held h where e.id = h.id;
+      where e.id in (select f.id from freed f) and e.lane in ('queued', 'barred')
+      order by e.id for no key update
+    ), moved as (
+      update public.outbox_events e
+      -- The freed row inherits the duty to free the next, whether or not there is one.
+      set lane = 'ready', blocked_by = null, waited = true
+      from held h where e.id = h.id
+    )
+    -- Whoever held a row until now may have taken it out of the queue: then it is the next one's turn.
+    select array_agg(f.aggregate_type), array_agg(f.aggregate_id), array_agg(f.event_type)
+    into p_aggregate_types, p_aggregate_ids, p_event_types
+    from freed f where f.id not in (select h.id from held h);
+    exit when p_event_types is null;
+  end loop;
 end $$;
 
 -- Files a row that a producer wrote by plain INSERT or COPY.
