@@ -109,11 +109,13 @@ begin
       and own.id is null and near.id is null;
 
   with held as materialized (
-    select b.id, b.waited from public.outbox_events b
+    select b.id from public.outbox_events b
     where b.id in (select u.id from unnest(v_blockers) u(id)) and b.status in ('pending', 'failed', 'processing')
     for no key update skip locked
   ), marked as (
-    update public.outbox_events b set waited = true from held h where b.id = h.id and not h.waited
+    -- Marked once more where it is marked already: a lock alone would leave no trace, and a transaction under an older
+    -- snapshot could end the blocker without seeing who stands behind it. So that one fails to serialize.
+    update public.outbox_events b set waited = true from held h where b.id = h.id
   ), halts as materialized (
     select h.event_id from public.outbox_halted_aggregates h
     where h.event_id in (select u.id from unnest(v_blockers) u(id))
