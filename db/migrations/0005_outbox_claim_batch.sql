@@ -23,8 +23,6 @@ declare
   v_taken tid[] := '{}';
   v_blocked uuid[];
   v_parked uuid[] := '{}';
-  v_any_queued constant boolean := exists (select from public.outbox_events e where e.lane = 'queued');
-  v_any_halted constant boolean := exists (select from public.outbox_halted_aggregates);
   v_after_at timestamptz := '-infinity';
   v_after_id uuid := '00000000-0000-0000-0000-000000000000';
 begin
@@ -94,11 +92,11 @@ begin
           where o.aggregate_type = y.aggregate_type and o.aggregate_id = y.aggregate_id
             and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
             and (o.created_at, o.id) < (y.created_at, y.id) and o.event_type <> all (v_exempt))
-        or v_any_queued and exists (
+        or exists (select from public.outbox_events o where o.lane = 'queued') and exists (
           select from public.outbox_events o
           where o.aggregate_type = y.aggregate_type and o.aggregate_id = y.aggregate_id
             and o.event_type = y.event_type and o.lane = 'queued' and (o.created_at, o.id) < (y.created_at, y.id))
-        or v_any_halted and exists (
+        or exists (select from public.outbox_halted_aggregates) and exists (
           select from public.outbox_halted_aggregates h
           where h.aggregate_type = y.aggregate_type and h.aggregate_id = y.aggregate_id) as blocked) b;
 
