@@ -12,6 +12,7 @@ declare
   v_now constant timestamptz := clock_timestamp();
   v_metadata jsonb := coalesce(p_metadata, '{}');
   v_done uuid[];
+  v_tokens text[];
   v_waited uuid[];
 begin
   perform public.outbox_check_pairs(p_event_ids, p_claim_tokens, 'outbox_mark_processed_invalid_input');
@@ -25,9 +26,10 @@ begin
       metadata = case when v_metadata = '{}' then e.metadata else e.metadata || v_metadata end
     from asked a
     where e.id = a.id and e.status = 'processing' and e.metadata ->> 'claimToken' = a.token
-    returning e.id, e.waited
+    returning e.id, a.token, e.waited
   )
-  select array_agg(d.id), array_agg(d.id) filter (where d.waited) into v_done, v_waited from done d;
+  select array_agg(d.id), array_agg(d.token), array_agg(d.id) filter (where d.waited)
+  into v_done, v_tokens, v_waited from done d;
   if v_waited is not null then
     perform public.outbox_after_end(v_waited);
   end if;
@@ -36,7 +38,8 @@ begin
     return;
   end if;
   return query
-  select a.id, case when a.id = any (v_done) then 'processed' else coalesce((
+  select a.id, case when (a.id, a.token) in (select d.id, d.token from unnest(v_done, v_tokens) d(id, token))
+    then 'processed' else coalesce((
     select case when e.status = 'processed' and e.metadata ->> 'claimToken' = a.token then 'repeated' end
     from public.outbox_events e where e.id = a.id), 'lost') end
   from unnest(p_event_ids, p_claim_tokens) with ordinality a(id, token, ord)

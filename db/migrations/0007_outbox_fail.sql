@@ -20,6 +20,7 @@ declare
   v_limit constant integer := greatest(1, least(20, coalesce(p_max_attempts, 8)));
   v_snooze constant integer := greatest(60, least(3600, coalesce(p_snooze_seconds, 300)));
   v_done public.outbox_outcome[];
+  v_tokens text[];
 begin
   if p_outcomes is null or exists (
     select from unnest(p_outcomes) o(outcome) where o.outcome is null or o.outcome not in ('retry', 'discard', 'snooze'))
@@ -33,11 +34,11 @@ begin
 
   with asked as materialized (
     select distinct on (a.id, a.token) a.* from unnest(p_event_ids, p_claim_tokens, p_errors, p_outcomes, p_reasons, p_delays)
-      a(id, token, error, outcome, reason, delay)
+      with ordinality a(id, token, error, outcome, reason, delay, ord)
     where a.id is not null
-    order by a.id, a.token
+    order by a.id, a.token, a.ord
   ), held as materialized (
-    select e.id, e.attempts, left(a.error, 2000) as error, a.delay, p.max_snoozes,
+    select e.id, a.token, e.attempts, left(a.error, 2000) as error, a.delay, p.max_snoozes,
       case when jsonb_typeof(e.metadata -> 'snoozeCount') = 'number' then (e.metadata ->> 'snoozeCount')::numeric else 0 end as snoozes,
       a.outcome, coalesce(nullif(a.reason, ''), 'permanent_error') as reason, coalesce(p.max_attempts, v_limit) as max_attempts
     from asked a
@@ -69,16 +70,18 @@ begin
         when v.outcome = 'snooze' then jsonb_build_object('snoozeCount', v.snoozes + 1, 'lastSnoozedAt', v_now)
         else '{}' end
     from verdict v where e.id = v.id
-    returning e.id, case when v.discarded is not null then 'discarded' when v.outcome = 'snooze' then 'snoozed' else 'failed' end as outcome
+    returning e.id, v.token, case when v.discarded is not null then 'discarded' when v.outcome = 'snooze' then 'snoozed' else 'failed' end as outcome
   )
-  select array_agg((u.id, u.outcome)::public.outbox_outcome) into v_done from updated u;
+  select array_agg((u.id, u.outcome)::public.outbox_outcome), array_agg(u.token) into v_done, v_tokens from updated u;
 
   perform public.outbox_after_end(array_agg(d.event_id)) from unnest(v_done) d(event_id, outcome)
   where d.outcome = 'discarded' having count(*) > 0;
 
   return query
-  select a.id, coalesce((select d.outcome from unnest(v_done) d(event_id, outcome) where d.event_id = a.id limit 1), 'missed')
-  from unnest(p_event_ids) with ordinality a(id, ord)
+  select a.id, coalesce((
+    select d.outcome from unnest(v_done, v_tokens) d(event_id, outcome, token)
+    where d.event_id = a.id and d.token = a.token), 'missed')
+  from unnest(p_event_ids, p_claim_tokens) with ordinality a(id, token, ord)
   order by a.ord;
 end $$;
 
