@@ -15,10 +15,17 @@ as $$
 declare
   v_first bigint;
 begin
-  select greatest(s.last_value + 1, (date_part('epoch', clock_timestamp()) * 1000000)::bigint)
-  into v_first from public.outbox_stamp_seq s;
-  perform setval('public.outbox_stamp_seq', v_first + p_count - 1);
-  return v_first;
+  -- One at a time, or the slower of two could set the sequence back below what the other has given. The lock is to
+  -- last for this block and not until the transaction ends: rolling the block back drops it, and not what it set.
+  begin
+    perform pg_advisory_xact_lock(1885827692, 1);  -- 'pgrl'
+    select greatest(s.last_value + 1, (date_part('epoch', clock_timestamp()) * 1000000)::bigint)
+    into v_first from public.outbox_stamp_seq s;
+    perform setval('public.outbox_stamp_seq', v_first + p_count - 1);
+    raise sqlstate 'PGR00';
+  exception when sqlstate 'PGR00' then
+    return v_first;
+  end;
 end $$;
 
 -- Parsed when created, so no search_path can change what it means.
@@ -45,6 +52,7 @@ declare
   v_stamp bigint;
   v_ids uuid[];
   v_inserted uuid[];
+  v_answers public.outbox_enqueued[];
   v_count constant integer := coalesce(cardinality(p_event_types), 0);
 begin
   if v_count = 0 then
@@ -97,17 +105,29 @@ begin
     return query select a.id, false, true from unnest(v_ids) a(id);
     return;
   end if;
-  -- A queued row may now stand behind a duplicate that was not written: let those go.
-  perform public.outbox_unblock(array_agg(a.aggregate_type), array_agg(a.aggregate_id), array_agg(a.event_type))
-  from unnest(v_ids, p_event_types, p_aggregate_types, p_aggregate_ids) a(id, event_type, aggregate_type, aggregate_id)
-  left join unnest(v_inserted) i(id) on i.id = a.id
-  where i.id is null;
-  return query
-  select coalesce(e.id, a.id), e.id is not null, e.id is null or e.payload = a.payload::jsonb
+  -- Where the first of a kind was a duplicate, the first one written takes its place ahead of the queue.
+  update public.outbox_events e
+  set lane = case when e.lane = 'queued' then 'ready' else e.lane end, waited = true
+  from (
+    select distinct on (a.aggregate_type, a.aggregate_id, a.event_type) a.id, a.nth
+    from (
+      select u.*, row_number() over (partition by u.aggregate_type, u.aggregate_id, u.event_type order by u.ord) as nth
+      from unnest(v_ids, p_event_types, p_aggregate_types, p_aggregate_ids)
+        with ordinality u(id, event_type, aggregate_type, aggregate_id, ord)) a
+    join unnest(v_inserted) i(id) on i.id = a.id
+    order by a.aggregate_type, a.aggregate_id, a.event_type, a.nth) f
+  where e.id = f.id and f.nth > 1;
+  select array_agg((
+    coalesce(i.id, e.id), i.id is null, i.id is not null or e.payload = a.payload::jsonb)::public.outbox_enqueued order by a.ord)
+  into v_answers
   from unnest(v_ids, p_event_types, p_idempotency_keys, p_payloads) with ordinality a(id, event_type, key, payload, ord)
   left join unnest(v_inserted) i(id) on i.id = a.id
-  left join public.outbox_events e on i.id is null and e.event_type = a.event_type and e.idempotency_key = a.key
-  order by a.ord;
+  left join public.outbox_events e on i.id is null and e.event_type = a.event_type and e.idempotency_key = a.key;
+  -- Deleted since: neither is the event written nor is there one that stands for it.
+  if exists (select from unnest(v_answers) d where d.event_id is null) then
+    raise exception using errcode = '40001', message = 'outbox_enqueue_duplicate_vanished';
+  end if;
+  return query select d.* from unnest(v_answers) d;
 end $$;
 
 -- migrate:down
