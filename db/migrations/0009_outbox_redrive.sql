@@ -11,6 +11,9 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off s
 as $$
 declare
   v_now constant timestamptz := clock_timestamp();
+  v_locked uuid[] := '{}';
+  v_found integer;
+  v_held uuid[];
   v_busy uuid[];
   v_redriven uuid[];
 begin
@@ -24,13 +27,25 @@ begin
   where l.slot in (select public.outbox_aggregate_slot(e.aggregate_type, e.aggregate_id)
                    from public.outbox_events e where e.id = any (p_event_ids))
   order by l.slot for no key update;
-  perform from public.outbox_events y
-  where y.id in (
-    select o.id from public.outbox_events e join public.outbox_events o
-      on o.aggregate_type = e.aggregate_type and o.aggregate_id = e.aggregate_id
-        and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
-    where e.id = any (p_event_ids))
-  order by y.id for no key update;
+  loop
+    with waiting as materialized (
+      select o.id from public.outbox_events e join public.outbox_events o
+        on o.aggregate_type = e.aggregate_type and o.aggregate_id = e.aggregate_id
+          and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
+      where e.id = any (p_event_ids) and o.id <> all (v_locked)
+    ), held as materialized (
+      select y.id from public.outbox_events y
+      where y.id in (select w.id from waiting w) and y.status in ('pending', 'failed', 'processing')
+      order by y.id for no key update
+    ), marked as (
+      -- Written and not just locked, so that a claim under an older snapshot fails to serialize.
+      update public.outbox_events y set waited = true from held h where y.id = h.id
+    )
+    select (select count(*) from waiting), array_agg(h.id) into v_found, v_held from held h;
+    -- Those that ended while this waited for them have let others go: look again.
+    exit when v_found = 0;
+    v_locked := v_locked || v_held;
+  end loop;
 
   select coalesce(array_agg(e.id), '{}') into v_busy
   from public.outbox_events e
