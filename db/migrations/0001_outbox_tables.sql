@@ -92,9 +92,9 @@ create index outbox_events_processed_idx on public.outbox_events ((coalesce(proc
   where status = 'processed';
 create index outbox_events_discarded_idx on public.outbox_events (event_type, created_at, id)
   where status = 'discarded';
--- Active rows that no trigger filed (triggers switched off): normally empty.
-create index outbox_events_unfiled_idx on public.outbox_events (id)
-  where status in ('pending', 'failed', 'processing') and (lane is null or lane = 'gone');
+-- What triggers would have prevented, had they been on: active rows in no lane, rows at rest in one. Normally empty.
+create index outbox_events_misfiled_idx on public.outbox_events (id)
+  where (status in ('pending', 'failed', 'processing')) = (lane is null or lane = 'gone');
 
 create table public.outbox_dormant_event_types (
   event_type text primary key

@@ -36,6 +36,7 @@ create table public.outbox_rail (
   asleep boolean not null default false,
   heal_after_queued uuid,
   heal_after_barred uuid,
+  heal_after_blocked_by text,
   swept_at timestamptz not null default clock_timestamp(),
   healed bigint not null default 0
 ) with (fillfactor = 20);

@@ -24,21 +24,23 @@ begin
 
   with lost as (
     select e.id from public.outbox_events e
-    where e.status in ('pending', 'failed', 'processing') and (e.lane is null or e.lane = 'gone')
+    where (e.status in ('pending', 'failed', 'processing')) = (e.lane is null or e.lane = 'gone')
     order by e.id limit v_limit for no key update skip locked)
   update public.outbox_events e
-  set lane = case when e.available_at > clock_timestamp() then 'timed' else 'ready' end, blocked_by = null
+  set blocked_by = null, lane = case when e.status in ('processed', 'discarded') then null
+    when e.available_at > clock_timestamp() then 'timed' else 'ready' end
   from lost l where e.id = l.id;
   get diagnostics v_healed = row_count;
 
-  -- Queues: hop from one (aggregate, type) to the next and look at the first of each.
+  -- Queues: hop from one (aggregate, type) to the next and look at the first of each. The row that the last round ended
+  -- at tells where to go on, wherever it is filed by now.
   select e.aggregate_type, e.aggregate_id, e.event_type into v_at
-  from public.outbox_events e where e.id = v_rail.heal_after_queued and e.lane = 'queued';
+  from public.outbox_events e where e.id = v_rail.heal_after_queued;
   for v_step in 1..v_limit loop
     select e.id, e.aggregate_type, e.aggregate_id, e.event_type, exists (
         select from public.outbox_events o
         where o.aggregate_type = e.aggregate_type and o.aggregate_id = e.aggregate_id and o.event_type = e.event_type
-          and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
+          and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued' and o.waited
           and (o.created_at, o.id) < (e.created_at, e.id)) as led
     into v_next
     from public.outbox_events e
@@ -54,17 +56,17 @@ begin
   end loop;
 
   -- Barred rows, one after the other.
-  select e.event_type, e.blocked_by, e.created_at, e.id into v_at
-  from public.outbox_events e where e.id = v_rail.heal_after_barred and e.lane = 'barred';
+  select e.event_type, v_rail.heal_after_blocked_by as blocked_by, e.created_at, e.id into v_at
+  from public.outbox_events e where e.id = v_rail.heal_after_barred;
   v_rail.heal_after_barred := null;
   for v_next in
-    select e.id, case when e.blocked_by = '' then exists (
+    select e.id, e.blocked_by, case when e.blocked_by = '' then exists (
         select from public.outbox_halted_aggregates h
         where h.aggregate_type = e.aggregate_type and h.aggregate_id = e.aggregate_id)
       else exists (
         select from public.outbox_events o
         where o.aggregate_type = e.aggregate_type and o.aggregate_id = e.aggregate_id and o.event_type = e.blocked_by
-          and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
+          and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued' and o.waited
           and (o.created_at, o.id) < (e.created_at, e.id)) end as led
     from public.outbox_events e
     where e.lane = 'barred' and (e.event_type, e.blocked_by, e.created_at, e.id)
@@ -73,6 +75,7 @@ begin
     order by e.event_type, e.blocked_by, e.created_at, e.id limit v_limit
   loop
     v_rail.heal_after_barred := v_next.id;
+    v_rail.heal_after_blocked_by := v_next.blocked_by;
     if not v_next.led then
       v_orphans := v_orphans || v_next.id;
     end if;
@@ -85,7 +88,7 @@ begin
   get diagnostics v_freed = row_count;
   update public.outbox_rail r
   set heal_after_queued = v_rail.heal_after_queued, heal_after_barred = v_rail.heal_after_barred,
-    healed = r.healed + v_healed + v_freed, swept_at = clock_timestamp();
+    heal_after_blocked_by = v_rail.heal_after_blocked_by, healed = r.healed + v_healed + v_freed, swept_at = clock_timestamp();
   return v_healed + v_freed;
 end $$;
 
