@@ -1,0 +1,204 @@
+package db_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+)
+
+// The races below take three or more steps between sessions; the pairs are in
+// interleave_test.go.
+
+const enqueueThree = `select duplicate from public.outbox_enqueue(array['a', 'a', 'a'], $1,
+	array['order', 'order', 'order'], array[$2, $2, $2]::uuid[], array['{}', '{}', '{}'])`
+
+// The first of three events is a duplicate, so the others have nobody of their own call
+// to queue behind, while the row they could stand behind is just being let go.
+func TestEnqueueBehindDuplicateBesideAck(t *testing.T) {
+	t.Parallel()
+	r := newRail(t)
+	r.insert(row{Agg: 1, Age: 3e9, Key: "first", Status: "processed"})
+	r.insert(row{Agg: 1, Age: 2e9})
+	r.insert(row{Agg: 1, Age: 1e9})
+	head := r.claimOne("a")
+
+	acker, producer := r.session(), r.session()
+	acker.begin("read committed")
+	acker.ack(head)
+	producer.begin("read committed")
+	enqueued := producer.startExec(enqueueThree, []string{"first", "second", "third"}, agg(1))
+	enqueued.settle(r)
+	acker.commit()
+	enqueued.succeeds()
+	r.ack(r.claimOne("a"))
+	producer.commit()
+	r.sound()
+	if left := r.drain("a"); len(left) != 2 {
+		t.Errorf("drained %d, want the two new ones", len(left))
+	}
+}
+
+// A claim discards the next in line for its spent attempts, while the one before it is
+// acknowledged: the one after it has to move up.
+func TestAckBesideDiscardOfNext(t *testing.T) {
+	t.Parallel()
+	r := newRail(t)
+	head := r.insert(row{Agg: 1, Age: 3e9})
+	r.insert(row{Agg: 1, Age: 2e9, Attempts: 5})
+	r.insert(row{Agg: 1, Age: 1e9})
+	held := r.claimOne("a")
+	if held.ID != head {
+		t.Fatal("the oldest comes first")
+	}
+	claimer, acker := r.session(), r.session()
+	claimer.begin("read committed")
+	if got := claimer.events(`select * from public.outbox_claim_batch(array['a'], p_max_attempts => 5)`); len(got) != 0 {
+		t.Fatalf("claimed %d beside the one in flight", len(got))
+	}
+	acked := acker.start(func() error { acker.ack(held); return nil })
+	acked.settle(r)
+	claimer.commit()
+	acked.succeeds()
+	r.sound()
+	r.drain("a")
+}
+
+// Redrive waits for an acknowledgement, which lets the next one go; somebody claims
+// that one before redrive has had its look.
+func TestRedriveBesideAckAndClaim(t *testing.T) {
+	t.Parallel()
+	r := newRail(t)
+	old := r.insert(row{Agg: 1, Age: 9e9, Status: "discarded"})
+	r.insert(row{Agg: 1, Age: 8e9})
+	next := r.insert(row{Agg: 1, Age: 7e9})
+	bystander := r.insert(row{Agg: 1, Age: 1e9, Type: "b"})
+	head := r.claimOne("a")
+
+	acker, other, operator, claimer := r.session(), r.session(), r.session(), r.session()
+	acker.begin("read committed")
+	acker.ack(head)
+	other.begin("read committed")
+	other.exec(`select from public.outbox_events where id = $1 for update`, bystander)
+	var outcome string
+	redriven := operator.start(func() error {
+		outcome = value[string](operator.rail, `select outcome from public.outbox_redrive(array[$1]::uuid[], 'me', 'test')`, old)
+		return nil
+	})
+	redriven.blocked(r)
+	acker.commit()
+	claimer.begin("read committed")
+	if got := claimer.claimOne("a"); got.ID != next {
+		t.Fatal("not the next one")
+	}
+	other.commit()
+	redriven.blocked(r)
+	claimer.commit()
+	redriven.succeeds()
+	if outcome != "in_flight" {
+		t.Errorf("redrive answers %q beside a younger event in flight", outcome)
+	}
+	for _, e := range r.claim("a", "b") {
+		r.first(e)
+	}
+	r.sound()
+}
+
+// The claim that discards an exhausted event of a halting type must not hand out the
+// next of its aggregate.
+func TestHaltWithinOneClaim(t *testing.T) {
+	t.Parallel()
+	r := newRail(t)
+	r.exec(`insert into public.outbox_event_policies (event_type, on_discard) values ('a', 'halt')`)
+	r.insert(row{Agg: 1, Age: 2e9, Attempts: 8})
+	r.insert(row{Agg: 1, Age: 1e9})
+	for range 3 {
+		if got := r.claim("a"); len(got) != 0 {
+			t.Fatalf("claimed %v of a halted aggregate", ids(got))
+		}
+	}
+	r.sound()
+}
+
+// An acknowledgement whose transaction looked at the rail before somebody was filed
+// behind the event must not leave that one behind.
+func TestAckUnderAnOlderSnapshot(t *testing.T) {
+	t.Parallel()
+	for _, isolation := range []string{"repeatable read", "serializable"} {
+		t.Run(isolation, func(t *testing.T) {
+			t.Parallel()
+			r := newRail(t)
+			r.insert(row{Agg: 1, Age: 9e9})
+			r.insert(row{Agg: 1, Age: 8e9})
+			r.ack(r.claimOne("a")) // the second was filed behind the first: it carries the mark of that
+			held := r.claimOne("a")
+			acker := r.session()
+			acker.begin(isolation)
+			value[int](acker.rail, `select 1 from public.outbox_events limit 1`)
+			r.insert(row{Agg: 1, Age: 7e9})
+			r.insert(row{Agg: 1, Age: 6e9, Type: "b"})
+			r.claim("a", "b")
+			acked := acker.startExec(`select public.outbox_mark_processed($1, $2)`, held.ID, held.token())
+			if err := acked.wait(); err != nil && sqlState(err) != "40001" {
+				t.Fatal(err)
+			} else if err != nil {
+				acker.exec(`rollback`)
+				acker.ack(held)
+			} else {
+				acker.commit()
+			}
+			r.sound()
+			r.drain("a", "b")
+		})
+	}
+}
+
+// A claim that looked at the rail before a redrive must not pass over the redriven one.
+func TestClaimUnderAnOlderSnapshot(t *testing.T) {
+	t.Parallel()
+	for _, isolation := range []string{"repeatable read", "serializable"} {
+		t.Run(isolation, func(t *testing.T) {
+			t.Parallel()
+			r := newRail(t)
+			old := r.insert(row{Agg: 1, Age: 9e9, Status: "discarded"})
+			r.insert(row{Agg: 1, Age: 8e9})
+			claimer := r.session()
+			claimer.begin(isolation)
+			value[int](claimer.rail, `select 1 from public.outbox_events limit 1`)
+			if got := r.redrive(old); got != "redriven" {
+				t.Fatal(got)
+			}
+			claimed := claimer.startExec(`select public.outbox_claim_batch(array['a'])`)
+			if err := claimed.wait(); err != nil && sqlState(err) != "40001" {
+				t.Fatal(err)
+			}
+			claimer.exec(`commit`)
+			for _, e := range r.claim("a") {
+				r.first(e)
+			}
+			r.sound()
+		})
+	}
+}
+
+func (r *rail) redrive(id uuid.UUID) string {
+	r.Helper()
+	return value[string](r, `select outcome from public.outbox_redrive(array[$1]::uuid[], 'me', 'test')`, id)
+}
+
+// Two tokens for one event in one call: only the right one's answer may be good.
+func TestAnswersBelongToTokens(t *testing.T) {
+	t.Parallel()
+	r := newRail(t)
+	r.insert(row{})
+	held := r.claimOne("a")
+	got := column[string](r, `select outcome from public.outbox_mark_processed_many(array[$1, $1]::uuid[], array['wrong', $2])`, held.ID, held.token())
+	if got[0] != "lost" || got[1] != "processed" {
+		t.Errorf("got %v, want lost and processed", got)
+	}
+	r.insert(row{})
+	held = r.claimOne("a")
+	got = column[string](r, `select outcome from public.outbox_mark_failed_many(array[$1, $1]::uuid[], array[$2, 'wrong'], array['', ''], array['retry', 'discard'])`, held.ID, held.token())
+	if got[0] != "failed" || got[1] != "missed" {
+		t.Errorf("got %v, want failed and missed", got)
+	}
+}
