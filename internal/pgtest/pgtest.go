@@ -187,7 +187,7 @@ func closePool(pool *pgxpool.Pool) error {
 	select {
 	case <-closed:
 		return nil
-	case <-time.After(10 * time.Second):
-		return errors.New("the pool still has connections in use 10s after the test")
+	case <-time.After(5 * time.Second):
+		return errors.New("the pool still has connections in use 5s after the test")
 	}
 }

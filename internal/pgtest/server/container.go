@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -42,10 +43,13 @@ func startContainer(ctx context.Context, o Options) (s Server, err error) {
 		custom = append(custom, testcontainers.WithCmdArgs("-c", name+"="+value))
 	}
 	c, err := postgres.Run(ctx, image, custom...)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		s, err = locate(ctx, c)
 	}
-	return locate(ctx, c)
+	if err != nil {
+		return nil, errors.Join(err, testcontainers.TerminateContainer(c))
+	}
+	return s, nil
 }
 
 func locate(ctx context.Context, c *postgres.PostgresContainer) (Server, error) {
@@ -60,7 +64,7 @@ func locate(ctx context.Context, c *postgres.PostgresContainer) (Server, error) 
 	return &container{PostgresContainer: c, url: u}, check(ctx, text)
 }
 
-func (*container) Kind() Kind { return Docker }
+func (*container) Kind() Kind { return KindDocker }
 
 func (c *container) URL(database string) string {
 	u := *c.url

@@ -114,8 +114,8 @@ func (l *Local) Stop(ctx context.Context, mode StopMode) error {
 		"-m", string(mode), "-D", l.data(), "-t", "3600")
 }
 
-// Kind returns OwnBin.
-func (*Local) Kind() Kind { return OwnBin }
+// Kind returns KindLocal.
+func (*Local) Kind() Kind { return KindLocal }
 
 // LogFile is the path of the server's log.
 func (l *Local) LogFile() string { return filepath.Join(l.dir, "log") }

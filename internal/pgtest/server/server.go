@@ -17,14 +17,8 @@ package server
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net/url"
 	"os"
-	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // The environment variables that Choose reads.
@@ -38,14 +32,14 @@ const (
 // MinVersion is the oldest major version that pgrail supports.
 const MinVersion = 14
 
-// A Kind is one of the three ways to a server.
+// A Kind is one of the three ways to a server, as PGRAIL_TEST_SERVER names it.
 type Kind string
 
 // The kinds, in the order in which Choose tries them.
 const (
-	URL    Kind = "url"
-	Docker Kind = "docker"
-	OwnBin Kind = "local"
+	KindURL    Kind = "url"
+	KindLocal  Kind = "local"
+	KindDocker Kind = "docker"
 )
 
 // A Server is one on which the caller is superuser and may make databases.
@@ -73,111 +67,30 @@ type Options struct {
 	Locale string
 }
 
-// Choose returns a server of the forced kind or of the first kind available. A
-// named server that does not answer is an error and not a reason to go on.
+// ways lists the kinds in their order.
+var ways = []struct {
+	kind  Kind
+	start func(context.Context, Options) (Server, error)
+}{{KindURL, fromURL}, {KindLocal, startLocal}, {KindDocker, startContainer}}
+
+// Choose returns a server of the forced kind, or of the first kind available. A
+// server named by URL that does not answer is an error, not a reason to go on.
+// The error is an [*UnavailableError].
 func Choose(ctx context.Context, o Options) (Server, error) {
-	ways := []struct {
-		kind  Kind
-		start func(context.Context, Options) (Server, error)
-	}{{URL, fromURL}, {OwnBin, startLocal}, {Docker, startContainer}}
-	forced := Kind(os.Getenv(EnvServer))
-	if forced == "" && os.Getenv(EnvURL) != "" {
-		forced = URL
+	only := Kind(os.Getenv(EnvServer))
+	if only == "" && os.Getenv(EnvURL) != "" {
+		only = KindURL
 	}
-	tried := &UnavailableError{Forced: forced, Reasons: map[Kind]error{}}
+	tried := &UnavailableError{Only: only}
 	for _, way := range ways {
-		if forced != "" && forced != way.kind {
+		if only != "" && only != way.kind {
 			continue
 		}
 		s, err := way.start(ctx, o)
 		if err == nil {
 			return s, nil
 		}
-		tried.Reasons[way.kind] = err
+		tried.Reasons = append(tried.Reasons, Reason{way.kind, err})
 	}
 	return nil, tried
-}
-
-// An UnavailableError tells why each kind that was tried gave no server.
-type UnavailableError struct {
-	Forced  Kind
-	Reasons map[Kind]error
-}
-
-func (e *UnavailableError) Error() string {
-	var b strings.Builder
-	b.WriteString("no PostgreSQL server to work with")
-	if e.Forced != "" {
-		fmt.Fprintf(&b, " (only %s=%q was tried)", EnvServer, e.Forced)
-	}
-	fmt.Fprintf(&b, "; any one of these is enough:\n"+
-		"  url:    set %s to a server on which you are superuser%s\n"+
-		"  local:  install server binaries, version %d or newer (Debian: apt-get install postgresql), or set %s to their directory%s\n"+
-		"  docker: start Docker; %s names the image%s",
-		EnvURL, e.why(URL), MinVersion, EnvBin, e.why(OwnBin), EnvImage, e.why(Docker))
-	return b.String()
-}
-
-func (e *UnavailableError) why(k Kind) string {
-	if err := e.Reasons[k]; err != nil {
-		return "\n          (tried: " + err.Error() + ")"
-	}
-	return ""
-}
-
-// Unwrap gives the reasons to errors.Is and errors.As.
-func (e *UnavailableError) Unwrap() []error {
-	var all []error
-	for _, err := range e.Reasons {
-		all = append(all, err)
-	}
-	return all
-}
-
-// named is a server that somebody else runs.
-type named struct{ url *url.URL }
-
-func fromURL(ctx context.Context, _ Options) (Server, error) {
-	value := os.Getenv(EnvURL)
-	if value == "" {
-		return nil, errors.New(EnvURL + " is not set")
-	}
-	u, err := url.Parse(value)
-	if err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
-		return nil, errors.New(EnvURL + " must have the form postgres://user:password@host:port/database")
-	}
-	if err := check(ctx, u.String()); err != nil {
-		return nil, err
-	}
-	return &named{url: u}, nil
-}
-
-func (*named) Kind() Kind { return URL }
-
-func (n *named) URL(database string) string {
-	u := *n.url
-	u.Path = "/" + database
-	return u.String()
-}
-
-func (*named) Keep(time.Duration) string { return "it stays until you drop it" }
-
-func (*named) Close() error { return nil }
-
-// check connects once and refuses a server that is too old.
-func check(ctx context.Context, connString string) error {
-	conn, err := pgx.Connect(ctx, connString)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(ctx) }()
-	var version int
-	const ask = `SELECT pg_catalog.current_setting('server_version_num')::integer`
-	if err := conn.QueryRow(ctx, ask).Scan(&version); err != nil {
-		return err
-	}
-	if version/10000 < MinVersion {
-		return fmt.Errorf("server version %d is older than %d", version/10000, MinVersion)
-	}
-	return nil
 }
