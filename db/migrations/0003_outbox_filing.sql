@@ -140,6 +140,26 @@ create trigger outbox_events_leave_delete after delete on public.outbox_events
 for each row when (old.lane in ('ready', 'timed', 'queued', 'barred'))
 execute function public.outbox_leave();
 
+-- A row at rest was reopened by hand: the younger rows of its aggregate are touched, so that a claim that has not seen
+-- it does not find them where it saw them, and looks again.
+create function public.outbox_reopen() returns trigger
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set jit = off
+as $$
+begin
+  update public.outbox_events y set waited = true
+  where y.aggregate_type = new.aggregate_type and y.aggregate_id = new.aggregate_id
+    and y.status in ('pending', 'failed', 'processing') and y.lane is distinct from 'queued'
+    and (y.created_at, y.id) > (new.created_at, new.id);
+  return null;
+end $$;
+
+create trigger outbox_events_reopen after update on public.outbox_events
+for each row when (
+  old.status in ('processed', 'discarded') and new.status in ('pending', 'failed', 'processing'))
+execute function public.outbox_reopen();
+
 -- NOTIFY takes a lock that serializes commits, so it is sent only while the workers sleep.
 create function public.outbox_wake() returns trigger
 language plpgsql volatile security definer
@@ -157,11 +177,13 @@ for each statement execute function public.outbox_wake();
 
 -- migrate:down
 drop trigger outbox_events_wake on public.outbox_events;
+drop trigger outbox_events_reopen on public.outbox_events;
 drop trigger outbox_events_leave_delete on public.outbox_events;
 drop trigger outbox_events_leave_update on public.outbox_events;
 drop trigger outbox_events_file_update on public.outbox_events;
 drop trigger outbox_events_file_insert on public.outbox_events;
 drop function public.outbox_wake();
+drop function public.outbox_reopen();
 drop function public.outbox_leave();
 drop function public.outbox_file_update();
 drop function public.outbox_file_insert();

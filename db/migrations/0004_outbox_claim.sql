@@ -1,8 +1,8 @@
 -- migrate:up
 
--- Discards up to 100 due rows of the given types whose attempts are used up, oldest first, wherever they
--- are filed. Limits run parallel to types.
-create function public.outbox_discard_exhausted(p_event_types text[], p_limits integer[], p_now timestamptz)
+-- Discards those of the given rows that are still due with their attempts used up, unless somebody else is at them.
+-- Limits run parallel to types.
+create function public.outbox_discard_exhausted(p_event_ids uuid[], p_event_types text[], p_limits integer[], p_now timestamptz)
 returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -11,32 +11,9 @@ as $$
 declare
   v_rows uuid[];
 begin
-  select array_agg(x.id) into v_rows from (
-    select f.id, f.created_at from (
-      select e.id, e.created_at
-      from unnest(p_event_types, p_limits) t(event_type, max_attempts)
-      cross join lateral generate_series(t.max_attempts, 20) b(attempts)
-      cross join lateral (
-        select e.id, e.created_at from public.outbox_events e
-        where e.event_type = t.event_type and least(e.attempts, 20) = b.attempts and e.attempts > 0
-          and e.lane in ('ready', 'queued', 'barred') and e.available_at <= p_now
-        order by e.created_at, e.id limit 100) e
-      union all
-      -- A window of those whose time has come; all that wait for theirs are never looked at.
-      select e.id, e.created_at
-      from unnest(p_event_types, p_limits) t(event_type, max_attempts)
-      cross join lateral (
-        select e.id, e.created_at, e.attempts from public.outbox_events e
-        where e.event_type = t.event_type and e.lane = 'timed' and e.available_at <= p_now
-        order by e.available_at limit 400) e
-      where e.attempts >= t.max_attempts
-    ) f order by f.created_at, f.id limit 100) x;
-  if v_rows is null then
-    return;
-  end if;
   with held as materialized (
     select e.id from public.outbox_events e
-    where e.id = any (v_rows) and e.status in ('pending', 'failed', 'processing') and e.available_at <= p_now
+    where e.id = any (p_event_ids) and e.status in ('pending', 'failed', 'processing') and e.available_at <= p_now
       and e.attempts >= (select t.max_attempts from unnest(p_event_types, p_limits) t(event_type, max_attempts)
                          where t.event_type = e.event_type)
     for no key update skip locked
@@ -132,4 +109,4 @@ end $$;
 -- migrate:down
 drop function public.outbox_park(uuid[], text[]);
 drop function public.outbox_after_end(uuid[]);
-drop function public.outbox_discard_exhausted(text[], integer[], timestamptz);
+drop function public.outbox_discard_exhausted(uuid[], text[], integer[], timestamptz);

@@ -1,7 +1,7 @@
 -- migrate:up
 
--- The claim itself, without the clamps of the contract's form; one call hands out at most p_limit rows and looks
--- at no more than p_limit + 1000, so its cost does not depend on what waits.
+-- The claim itself, without the clamps of the contract's form and in no order; one call hands out at most p_limit rows
+-- and looks at no more than p_limit + 1500, so its cost does not depend on what waits.
 create function public.outbox_claim_events(
   p_event_types text[], p_known_event_types text[], p_limit integer, p_visibility_seconds integer, p_max_attempts integer,
   p_holder uuid default null)
@@ -17,8 +17,8 @@ declare
   v_limits integer[];
   v_exempt text[];
   v_window integer := p_limit;
+  v_exhausted uuid[];
   v_seen integer;
-  v_locked tid[];
   v_free tid[];
   v_taken tid[] := '{}';
   v_blocked uuid[];
@@ -38,56 +38,67 @@ begin
     union select d.event_type from public.outbox_dormant_event_types d) x
   where x.event_type <> all (v_types);
 
-  perform public.outbox_discard_exhausted(v_types, v_limits, v_now);
+  -- Up to 100 due rows whose attempts are used up, oldest first, wherever they are filed.
+  select array_agg(x.id) into v_exhausted from (
+    select f.id, f.created_at from (
+      select e.id, e.created_at
+      from unnest(v_types, v_limits) t(event_type, max_attempts)
+      cross join lateral generate_series(t.max_attempts, 20) b(attempts)
+      cross join lateral (
+        select e.id, e.created_at from public.outbox_events e
+        where e.event_type = t.event_type and least(e.attempts, 20) = b.attempts and e.attempts > 0
+          and e.lane in ('ready', 'queued', 'barred') and e.available_at <= v_now
+        order by e.created_at, e.id limit 100) e
+      union all
+      -- A window of those whose time has come; all that wait for theirs are never looked at.
+      select e.id, e.created_at
+      from unnest(v_types, v_limits) t(event_type, max_attempts)
+      cross join lateral (
+        select e.id, e.created_at, e.attempts from public.outbox_events e
+        where e.event_type = t.event_type and e.lane = 'timed' and e.available_at <= v_now
+        order by e.available_at limit 400) e
+      where e.attempts >= t.max_attempts
+    ) f order by f.created_at, f.id limit 100) x;
+  if v_exhausted is not null then
+    perform public.outbox_discard_exhausted(v_exhausted, v_types, v_limits, v_now);
+  end if;
 
   loop
-    -- The oldest due rows after the last one seen, by type and from three places, merged and locked.
+    -- The oldest due rows after the last one seen, by type and from three places, merged; those with nothing older in
+    -- their way are locked. Whatever reopens an older row touches the younger ones, so that a claim that did not see it
+    -- does not find them where it saw them either.
     with front as materialized (
-      select f.tid, f.created_at, f.id from (
-        select r.tid, r.created_at, r.id
+      select f.* from (
+        select r.*
         from unnest(v_types, v_limits) t(event_type, max_attempts) cross join lateral (
-          select e.ctid as tid, e.created_at, e.id from public.outbox_events e
+          select e.ctid as tid, e.created_at, e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.attempts
+          from public.outbox_events e
           where e.event_type = t.event_type and e.lane = 'ready'
             and (e.created_at, e.id) > (v_after_at, v_after_id)
             and e.attempts < t.max_attempts and e.available_at <= v_now
           order by e.created_at, e.id limit v_window) r
         union all
-        select d.tid, d.created_at, d.id
+        select d.*
         from unnest(v_types, v_limits) t(event_type, max_attempts) cross join lateral (
-          select e.ctid as tid, e.created_at, e.id, e.attempts from public.outbox_events e
+          select e.ctid as tid, e.created_at, e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.attempts
+          from public.outbox_events e
           where e.event_type = t.event_type and e.lane = 'timed' and e.available_at <= v_now
           order by e.available_at limit greatest(400, v_window)) d
         where d.attempts < t.max_attempts and (d.created_at, d.id) > (v_after_at, v_after_id)
         union all
-        select b.tid, b.created_at, b.id
+        select b.*
         from unnest(v_types, v_limits) t(event_type, max_attempts)
         cross join unnest(v_exempt) x(event_type) cross join lateral (
-          select e.ctid as tid, e.created_at, e.id from public.outbox_events e
+          select e.ctid as tid, e.created_at, e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.attempts
+          from public.outbox_events e
           where e.event_type = t.event_type and e.blocked_by = x.event_type and e.lane = 'barred'
             and (e.created_at, e.id) > (v_after_at, v_after_id)
             and e.attempts < t.max_attempts and e.available_at <= v_now
           order by e.created_at, e.id limit v_window) b
       ) f order by f.created_at, f.id limit v_window
-    ), locked as materialized (
-      select e.ctid as tid, f.created_at, f.id
-      from front f join public.outbox_events e on e.ctid = f.tid
-      where e.status in ('pending', 'failed', 'processing') and e.lane in ('ready', 'timed', 'barred')
-        and e.available_at <= v_now
-      for no key update of e skip locked
-    )
-    select (select count(*) from front), l.tids, last.created_at, last.id
-    into v_seen, v_locked, v_after_at, v_after_id
-    from (select array_agg(k.tid order by k.created_at, k.id) as tids from locked k) l
-    left join (select f.created_at, f.id from front f order by f.created_at desc, f.id desc limit 1) last on true;
-
-    -- A new statement, hence a new snapshot: with the rows locked, nothing older can be reopened unseen any more.
-    select coalesce(array_agg(k.tid order by k.ord) filter (where not b.blocked), '{}'),
-      array_agg(y.id order by k.ord) filter (where b.blocked)
-    into v_free, v_blocked
-    from unnest(v_locked) with ordinality k(tid, ord)
-    join public.outbox_events y on y.ctid = k.tid
-    cross join lateral (
-      select exists (
+    ), judged as materialized (
+      select y.tid, y.id,
+        exists (
           select from public.outbox_events o
           where o.aggregate_type = y.aggregate_type and o.aggregate_id = y.aggregate_id
             and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
@@ -98,23 +109,35 @@ begin
             and o.event_type = y.event_type and o.lane = 'queued' and (o.created_at, o.id) < (y.created_at, y.id))
         or exists (select from public.outbox_halted_aggregates) and exists (
           select from public.outbox_halted_aggregates h
-          where h.aggregate_type = y.aggregate_type and h.aggregate_id = y.aggregate_id) as blocked) b;
+          where h.aggregate_type = y.aggregate_type and h.aggregate_id = y.aggregate_id) as blocked
+      from front y
+    ), locked as materialized (
+      select e.ctid as tid
+      from (select j.tid from judged j where not j.blocked limit p_limit - cardinality(v_taken)) j
+      join public.outbox_events e on e.ctid = j.tid
+      where e.status in ('pending', 'failed', 'processing') and e.lane in ('ready', 'timed', 'barred')
+        and e.available_at <= v_now
+      for no key update of e skip locked
+    )
+    select (select count(*) from front), (select array_agg(l.tid) from locked l),
+      (select array_agg(j.id) from judged j where j.blocked), last.created_at, last.id
+    into v_seen, v_free, v_blocked, v_after_at, v_after_id
+    from (values (1)) one
+    left join (select f.created_at, f.id from front f order by f.created_at desc, f.id desc limit 1) last on true;
 
-    v_taken := v_taken || v_free[1:p_limit - cardinality(v_taken)];
+    v_taken := v_taken || v_free;
     v_parked := v_parked || v_blocked;
     exit when cardinality(v_taken) >= p_limit or v_seen < v_window or cardinality(v_parked) >= 1000;
     v_window := 500;
   end loop;
 
   return query
-  with taken as (
-    update public.outbox_events e
-    set status = 'processing', attempts = e.attempts + 1, lane = 'timed', blocked_by = null, held_by = p_holder,
-      available_at = v_now + make_interval(secs => p_visibility_seconds),
-      metadata = e.metadata || jsonb_build_object('lastClaimedAt', v_now_text, 'claimToken', gen_random_uuid()::text)
-    where e.ctid = any (v_taken)
-    returning e.*)
-  select t.* from taken t order by t.created_at, t.id;
+  update public.outbox_events e
+  set status = 'processing', attempts = e.attempts + 1, lane = 'timed', blocked_by = null, held_by = p_holder,
+    available_at = v_now + make_interval(secs => p_visibility_seconds),
+    metadata = e.metadata || jsonb_build_object('lastClaimedAt', v_now_text, 'claimToken', gen_random_uuid()::text)
+  where e.ctid = any (v_taken)
+  returning e.*;
 
   if v_parked <> '{}' then
     perform public.outbox_park(v_parked, v_exempt);
@@ -140,7 +163,8 @@ begin
     p_event_types, coalesce(p_known_event_types, '{}'),
     greatest(1, least(100, coalesce(p_batch_size, 25))),
     greatest(300, least(3600, coalesce(p_visibility_seconds, 300))),
-    greatest(1, least(20, coalesce(p_max_attempts, 8)))) c;
+    greatest(1, least(20, coalesce(p_max_attempts, 8)))) c
+  order by c.created_at, c.id;
 end $$;
 
 -- migrate:down
