@@ -3,7 +3,7 @@ package webhook
 import (
 	"net/http"
 
-	"github.com/openlup/pgrail/internal/webhook"
+	internal "github.com/openlup/pgrail/internal/webhook"
 )
 
 // MaxBodyBytes is the largest body accepted by default, in bytes. A body of exactly this size is accepted.
@@ -15,21 +15,21 @@ const MaxBodyBytes = 1 << 20
 //
 // It waits as long as the connection's read deadline allows; [Verifier.Middleware] sets one.
 func ReadBody(r *http.Request) ([]byte, error) {
-	body, err := webhook.ReadBody(r, MaxBodyBytes)
+	body, err := internal.ReadBody(r, MaxBodyBytes)
 	return body, exported(err)
 }
 
 // The faults of a body that carry no data of their own. Errors wrap them together with the cause; match with [errors.Is].
 var (
 	// ErrBodyConsumed: other code, such as a form parser, read the body first. The server is at fault, not the sender.
-	ErrBodyConsumed = webhook.ErrBodyConsumed
+	ErrBodyConsumed = internal.ErrBodyConsumed
 
 	// ErrBodyUnreadable: the body was cut short or its transfer coding is broken. A body cut short is also an
 	// [io.ErrUnexpectedEOF].
-	ErrBodyUnreadable = webhook.ErrBodyUnreadable
+	ErrBodyUnreadable = internal.ErrBodyUnreadable
 
 	// ErrBodyTimeout: the body did not come before the connection's read deadline.
-	ErrBodyTimeout = webhook.ErrBodyTimeout
+	ErrBodyTimeout = internal.ErrBodyTimeout
 )
 
 // BodyTooLargeError is a body over the limit.
@@ -37,4 +37,4 @@ type BodyTooLargeError struct {
 	Limit int64 // in bytes
 }
 
-func (e *BodyTooLargeError) Error() string { return (*webhook.TooLarge)(e).Error() }
+func (e *BodyTooLargeError) Error() string { return (*internal.TooLarge)(e).Error() }

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/openlup/pgrail/internal/webhook"
+	internal "github.com/openlup/pgrail/internal/webhook"
 )
 
 // ErrInvalidSignature is every failed verification; each is a [*SignatureError].
@@ -27,7 +27,7 @@ type ArgumentError struct {
 	Problem string // what it must or must not be
 }
 
-func (e *ArgumentError) Error() string { return (*webhook.Invalid)(e).Error() }
+func (e *ArgumentError) Error() string { return (*internal.Invalid)(e).Error() }
 
 // StatusCode is the HTTP status that answers an error of this package: 413 for a body over the limit, 401 for a failed
 // verification, 408 for a body that did not come in time, 400 for any other.
@@ -47,12 +47,12 @@ func StatusCode(err error) int {
 // exported gives an error of the mechanism its public type.
 func exported(err error) error {
 	switch e := err.(type) {
-	case *webhook.TooLarge:
+	case *internal.TooLarge:
 		return (*BodyTooLargeError)(e)
-	case *webhook.Refusal:
+	case *internal.Refusal:
 		refused := SignatureError(*e) // a copy: the mechanism shares its values
 		return &refused
-	case *webhook.Invalid:
+	case *internal.Invalid:
 		return (*ArgumentError)(e)
 	}
 	return err

@@ -5,19 +5,19 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/openlup/pgrail/internal/webhook"
+	internal "github.com/openlup/pgrail/internal/webhook"
 )
 
 // Signer signs deliveries: the sending side of a [Scheme]. It is safe for concurrent use, and printing it shows no
 // secret.
 type Signer struct {
 	scheme string
-	ring   *webhook.Keyring
+	ring   *internal.Keyring
 }
 
 // NewSigner returns a signer. Every unusable argument is a [*ArgumentError] that names it.
 func NewSigner(scheme Scheme, secret Secret) (*Signer, error) {
-	ring, err := webhook.NewKeyring(webhook.Scheme(scheme), unwrap([]Secret{secret}))
+	ring, err := internal.NewKeyring(internal.Scheme(scheme), unwrap([]Secret{secret}))
 	if err != nil {
 		return nil, exported(err)
 	}

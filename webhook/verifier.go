@@ -6,20 +6,20 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/openlup/pgrail/internal/webhook"
+	internal "github.com/openlup/pgrail/internal/webhook"
 )
 
 // Verifier verifies the deliveries of one sender. It is safe for concurrent use, and printing it shows no secret.
 type Verifier struct {
 	scheme string
-	ring   *webhook.Keyring
+	ring   *internal.Keyring
 	settings
 }
 
 // NewVerifier returns a verifier that accepts what any of the secrets has signed: give the new and the old one while
 // they are being exchanged. Every unusable argument is a [*ArgumentError] that names it.
 func NewVerifier(scheme Scheme, secrets []Secret, options ...Option) (*Verifier, error) {
-	ring, err := webhook.NewKeyring(webhook.Scheme(scheme), unwrap(secrets))
+	ring, err := internal.NewKeyring(internal.Scheme(scheme), unwrap(secrets))
 	if err != nil {
 		return nil, exported(err)
 	}
@@ -42,7 +42,7 @@ func (v *Verifier) Verify(header http.Header, body []byte) (Delivery, error) {
 // Receive reads a request's body and verifies it. The errors are those of [ReadBody], for the limit set with
 // [WithMaxBodyBytes], and of [Verifier.Verify]; [StatusCode] has the answer to each.
 func (v *Verifier) Receive(r *http.Request) (Delivery, error) {
-	body, err := webhook.ReadBody(r, v.limit)
+	body, err := internal.ReadBody(r, v.limit)
 	if err != nil {
 		return Delivery{}, exported(err)
 	}
@@ -64,7 +64,7 @@ func (v *Verifier) Stream(r *http.Request) (io.ReadCloser, error) {
 	return stream{s}, nil
 }
 
-type stream struct{ *webhook.Stream }
+type stream struct{ *internal.Stream }
 
 func (s stream) Read(p []byte) (int, error) {
 	n, err := s.Stream.Read(p)
@@ -74,7 +74,7 @@ func (s stream) Read(p []byte) (int, error) {
 // Format implements [fmt.Formatter] for every verb.
 func (v Verifier) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "webhook.Verifier(%s)", v.scheme) }
 
-func (v *Verifier) delivery(c webhook.Claim, body []byte) Delivery {
+func (v *Verifier) delivery(c internal.Claim, body []byte) Delivery {
 	d := Delivery{Scheme: v.scheme, ID: c.ID, Body: body}
 	if c.Timestamp != "" {
 		d.Timestamp = time.Unix(c.Unix, 0).UTC()
