@@ -16,19 +16,20 @@ begin
     || lpad(to_hex((random() * 1048575)::integer), 5, '0'))::uuid;
 end $$;
 
+-- Types and keys are identifiers, compared byte by byte: cheaper than a language's rules, and the same everywhere.
 create table public.outbox_events (
   id uuid primary key default public.outbox_event_id(),
   created_at timestamptz not null default clock_timestamp(),
   available_at timestamptz not null default clock_timestamp(),
   processed_at timestamptz,
-  aggregate_type text not null
+  aggregate_type text collate "C" not null
     constraint outbox_events_aggregate_type_nonempty_check check (btrim(aggregate_type) <> '')
     constraint outbox_events_aggregate_type_length_check check (octet_length(aggregate_type) <= 255),
   aggregate_id uuid not null,
-  event_type text not null
+  event_type text collate "C" not null
     constraint outbox_events_event_type_nonempty_check check (btrim(event_type) <> '')
     constraint outbox_events_event_type_length_check check (octet_length(event_type) <= 255),
-  idempotency_key text not null
+  idempotency_key text collate "C" not null
     constraint outbox_events_idempotency_key_nonempty_check check (btrim(idempotency_key) <> '')
     constraint outbox_events_idempotency_key_length_check check (octet_length(idempotency_key) <= 1024),
   status text not null default 'pending'
@@ -43,7 +44,7 @@ create table public.outbox_events (
   -- Below stands the rail's own state; docs/ARCHITECTURE.md draws how a row moves through it.
   lane text
     constraint outbox_events_lane_check check (lane in ('ready', 'timed', 'queued', 'barred', 'gone')),
-  blocked_by text,
+  blocked_by text collate "C",
   waited boolean not null default false,
   held_by uuid,
   constraint outbox_events_created_at_finite_check check (isfinite(created_at)),
@@ -79,10 +80,9 @@ create index outbox_events_timed_idx on public.outbox_events (event_type, availa
 create index outbox_events_barred_idx on public.outbox_events (event_type, blocked_by, created_at, id)
   where lane = 'barred';
 -- What the barrier reads: everything active that is not queued behind its own kind, by aggregate.
-create index outbox_events_heads_idx on public.outbox_events (aggregate_type, aggregate_id, created_at, id)
-  include (event_type)
+create index outbox_events_heads_idx on public.outbox_events (aggregate_id, aggregate_type, created_at, id)
   where status in ('pending', 'failed', 'processing') and lane is distinct from 'queued';
-create index outbox_events_queued_idx on public.outbox_events (aggregate_type, aggregate_id, event_type, created_at, id)
+create index outbox_events_queued_idx on public.outbox_events (aggregate_id, aggregate_type, event_type, created_at, id)
   where lane = 'queued';
 -- Attempts above 20 count as 20, the highest limit there is: at most 20 short reads per type.
 create index outbox_events_exhausted_idx on public.outbox_events (event_type, (least(attempts, 20)), created_at, id)
@@ -97,7 +97,7 @@ create index outbox_events_misfiled_idx on public.outbox_events (id)
   where (status in ('pending', 'failed', 'processing')) = (lane is null or lane = 'gone');
 
 create table public.outbox_dormant_event_types (
-  event_type text primary key
+  event_type text collate "C" primary key
     constraint outbox_dormant_event_types_event_type_nonempty_check check (btrim(event_type) <> ''),
   owner text not null
     constraint outbox_dormant_event_types_owner_nonempty_check check (btrim(owner) <> ''),

@@ -3,7 +3,7 @@
 -- Limits that belong to an event type rather than to whoever happens to claim it. Ships empty:
 -- without a row the arguments of the call count, as the contract says.
 create table public.outbox_event_policies (
-  event_type text primary key
+  event_type text collate "C" primary key
     constraint outbox_event_policies_event_type_nonempty_check check (btrim(event_type) <> ''),
   max_attempts integer
     constraint outbox_event_policies_max_attempts_check check (max_attempts between 1 and 20),
@@ -16,10 +16,10 @@ create table public.outbox_event_policies (
 
 -- Aggregates that stand still because an event whose type halts on discard was discarded.
 create table public.outbox_halted_aggregates (
-  aggregate_type text not null,
+  aggregate_type text collate "C" not null,
   aggregate_id uuid not null,
   event_id uuid not null,
-  event_type text not null,
+  event_type text collate "C" not null,
   reason text not null,
   halted_at timestamptz not null default clock_timestamp(),
   primary key (aggregate_type, aggregate_id)

@@ -44,9 +44,9 @@ begin
           and (o.created_at, o.id) < (e.created_at, e.id)) as led
     into v_next
     from public.outbox_events e
-    where e.lane = 'queued' and (e.aggregate_type, e.aggregate_id, e.event_type)
-      > (coalesce(v_at.aggregate_type, ''), coalesce(v_at.aggregate_id, '00000000-0000-0000-0000-000000000000'), coalesce(v_at.event_type, ''))
-    order by e.aggregate_type, e.aggregate_id, e.event_type, e.created_at, e.id limit 1;
+    where e.lane = 'queued' and (e.aggregate_id, e.aggregate_type, e.event_type)
+      > (coalesce(v_at.aggregate_id, '00000000-0000-0000-0000-000000000000'), coalesce(v_at.aggregate_type, ''), coalesce(v_at.event_type, ''))
+    order by e.aggregate_id, e.aggregate_type, e.event_type, e.created_at, e.id limit 1;
     v_rail.heal_after_queued := v_next.id;
     exit when v_next.id is null;
     if not v_next.led then
