@@ -18,7 +18,7 @@ func newGate(slots int) *gate {
 
 // take waits for at least one free slot and takes up to limit. Zero means that ctx ended first.
 func (g *gate) take(ctx context.Context, limit int) int {
-	for {
+	for ctx.Err() == nil {
 		if n := g.tryTake(limit); n > 0 {
 			return n
 		}
@@ -28,6 +28,7 @@ func (g *gate) take(ctx context.Context, limit int) int {
 		case <-g.freed:
 		}
 	}
+	return 0
 }
 
 func (g *gate) tryTake(limit int) int {
