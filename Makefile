@@ -3,13 +3,14 @@
 SHELL  := /bin/bash
 TOOL   := go tool -modfile=$(CURDIR)/tools/go.mod
 WITHDB := go run ./internal/pgtest/withdb
+PGTEST := github.com/openlup/pgrail/internal/pgtest
 # Modules of their own below this one.
 NESTED := $(patsubst %/go.mod,%,$(wildcard examples/go.mod bench/go.mod))
 
 .DEFAULT_GOAL := help
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | sed -E 's/:.* ## /\t/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 .PHONY: generate
 generate: ## write internal/db anew from db/migrations and db/queries
@@ -20,6 +21,13 @@ generate: ## write internal/db anew from db/migrations and db/queries
 test: ## run all tests with the race detector; needs no network
 	go test -race -count=1 -timeout=8m ./...
 	@set -e; for dir in $(NESTED); do (set -x; go test -C $$dir -race -count=1 -timeout=8m ./...); done
+
+# The packages whose tests have databases.
+DATABASE_TESTS = $(shell go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{if eq . "$(PGTEST)"}}{{$$p}}{{"\n"}}{{end}}{{end}}{{range .XTestImports}}{{if eq . "$(PGTEST)"}}{{$$p}}{{"\n"}}{{end}}{{end}}' ./... | sort -u)
+
+.PHONY: test-docker
+test-docker: ## run the tests that have databases against a container of PGRAIL_TEST_IMAGE
+	PGRAIL_TEST_SERVER=docker go test -count=1 -timeout=8m $(DATABASE_TESTS)
 
 .PHONY: verify
 verify: verify-generated verify-format verify-modules verify-code verify-queries ## check everything that tests do not

@@ -40,7 +40,7 @@ func TestCases(t *testing.T) {
 func (c cases) run(t *testing.T, name string, env ...string) (output string, passed bool) {
 	t.Helper()
 	cmd := exec.Command(string(c), "-test.v", "-test.run=^"+name+"$")
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(append(os.Environ(), server.EnvServer+"="), env...)
 	out, err := cmd.CombinedOutput()
 	if _, failed := err.(*exec.ExitError); err != nil && !failed {
 		t.Fatal(err)
@@ -181,8 +181,7 @@ func (c cases) keepUnknown(t *testing.T) {
 // No server is a failure: a skipped test would look like a passed one.
 func (c cases) noServer(t *testing.T) {
 	t.Parallel()
-	out, passed := c.run(t, "TestPass", server.EnvServer+"=", server.EnvURL+"=", server.EnvBin+"="+t.TempDir(),
-		"DOCKER_HOST=unix:///nowhere/docker.sock")
+	out, passed := c.run(t, "TestPass", server.EnvURL+"=", server.EnvBin+"="+t.TempDir(), server.EnvImage+"=not an image")
 	for _, want := range []string{server.EnvURL, server.EnvBin, "start Docker", "--- FAIL"} {
 		if passed || !strings.Contains(out, want) {
 			t.Errorf("passed: %t, and %q is not in:\n%s", passed, want, out)

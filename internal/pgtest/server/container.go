@@ -36,9 +36,8 @@ func startContainer(ctx context.Context, o Options) (s Server, err error) {
 	if image == "" {
 		image = DefaultImage
 	}
-	custom := []testcontainers.ContainerCustomizer{
-		postgres.BasicWaitStrategies(), testcontainers.WithLogger(log.NewNoopLogger()),
-	}
+	log.SetDefault(log.NewNoopLogger()) // it would describe Docker and each step on standard error
+	custom := []testcontainers.ContainerCustomizer{postgres.BasicWaitStrategies()}
 	for name, value := range o.Settings {
 		custom = append(custom, testcontainers.WithCmdArgs("-c", name+"="+value))
 	}
