@@ -103,7 +103,9 @@ begin
   update public.outbox_events e
   set lane = case when t.blocked_by is null then 'queued' else 'barred' end, blocked_by = t.blocked_by
   from unnest(v_ids, v_blockers, v_blocked_by) t(id, blocker, blocked_by)
-  where e.id = t.id and t.blocker in (select h.id from unnest(v_held) h(id));
+  where e.id = t.id
+    -- "is true" keeps this a hashed look-up; as a join it would be a nested loop, with hash joins switched off.
+    and (t.blocker in (select h.id from unnest(v_held) h(id))) is true;
 end $$;
 
 -- migrate:down
