@@ -63,11 +63,17 @@ declare
   v_blocked_by text[];
   v_held uuid[];
 begin
+  with mine as materialized (
+    -- What another claim is parking at this moment is left to it: two that waited for each other's rows could deadlock.
+    select e.id, e.created_at, e.aggregate_type, e.aggregate_id, e.event_type
+    from unnest(p_event_ids) k(id) join public.outbox_events e on e.id = k.id
+    where e.status in ('pending', 'failed', 'processing') and e.lane in ('ready', 'timed', 'barred')
+    for no key update of e skip locked
+  )
   select array_agg(y.id), array_agg(coalesce(own.id, near.id, halt.event_id)),
     array_agg(case when own.id is null then coalesce(near.event_type, '') end)
   into v_ids, v_blockers, v_blocked_by
-  from unnest(p_event_ids) k(id)
-  join public.outbox_events y on y.id = k.id
+  from mine y
   left join lateral (
     select o.id from public.outbox_events o
     where o.aggregate_type = y.aggregate_type and o.aggregate_id = y.aggregate_id
