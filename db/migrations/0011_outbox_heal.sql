@@ -99,7 +99,7 @@ create type public.outbox_finding as (problem text, event_id uuid);
 create function public.outbox_check() returns setof public.outbox_finding
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
-set jit = off
+set jit = off set enable_nestloop = off
 as $$
   with active as materialized (
     select e.id, e.created_at, e.aggregate_type, e.aggregate_id, e.event_type, e.lane, e.blocked_by, e.waited
