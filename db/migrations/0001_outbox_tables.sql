@@ -43,10 +43,11 @@ create table public.outbox_events (
     constraint outbox_events_metadata_object_check check (jsonb_typeof(metadata) = 'object'),
   -- Below stands the rail's own state; docs/ARCHITECTURE.md draws how a row moves through it.
   lane text
-    constraint outbox_events_lane_check check (lane in ('ready', 'timed', 'queued', 'barred', 'gone')),
+    constraint outbox_events_lane_check check (lane in ('ready', 'timed', 'queued', 'barred', 'suspect', 'gone')),
   blocked_by text collate "C",
   waited boolean not null default false,
   held_by uuid,
+  crashes smallint not null default 0,
   constraint outbox_events_created_at_finite_check check (isfinite(created_at)),
   constraint outbox_events_available_at_finite_check check (isfinite(available_at)),
   constraint outbox_events_event_type_idempotency_key_key unique (event_type, idempotency_key)
@@ -63,7 +64,7 @@ create table public.outbox_events (
 );
 
 comment on column public.outbox_events.lane is
-  'ready: due when filed. timed: available_at lay ahead (scheduled, retrying, leased). queued: behind an older active event of its own type and aggregate. barred: first of its type, behind an older event of the type in blocked_by. gone: taken out by hand. Null: at rest, or not filed yet.';
+  'ready: due when filed. timed: available_at lay ahead (scheduled, retrying, leased). queued: behind an older active event of its own type and aggregate. barred: first of its type, behind an older event of the type in blocked_by. suspect: in flight when three workers in a row died, to be run alone. gone: taken out by hand. Null: at rest, or not filed yet.';
 comment on column public.outbox_events.blocked_by is
   'For barred rows: the event type waited for; empty when the aggregate is halted.';
 comment on column public.outbox_events.waited is
@@ -71,6 +72,8 @@ comment on column public.outbox_events.waited is
 
 comment on column public.outbox_events.held_by is
   'The worker that claimed it last, where the claim named one.';
+comment on column public.outbox_events.crashes is
+  'How many workers in a row died while they held it.';
 
 -- What a claim reads: oldest first per type, so that types nobody asks for cost nothing.
 create index outbox_events_ready_idx on public.outbox_events (event_type, created_at, id)
@@ -79,6 +82,8 @@ create index outbox_events_timed_idx on public.outbox_events (event_type, availa
   where lane = 'timed';
 create index outbox_events_barred_idx on public.outbox_events (event_type, blocked_by, created_at, id)
   where lane = 'barred';
+create index outbox_events_suspect_idx on public.outbox_events (event_type, created_at, id)
+  where lane = 'suspect';
 -- What the barrier reads: everything active that is not queued behind its own kind, by aggregate.
 create index outbox_events_heads_idx on public.outbox_events (aggregate_id, aggregate_type, created_at, id)
   where status in ('pending', 'failed', 'processing') and lane is distinct from 'queued';
@@ -86,7 +91,7 @@ create index outbox_events_queued_idx on public.outbox_events (aggregate_id, agg
   where lane = 'queued';
 -- Attempts above 20 count as 20, the highest limit there is: at most 20 short reads per type.
 create index outbox_events_exhausted_idx on public.outbox_events (event_type, (least(attempts, 20)), created_at, id)
-  where lane in ('ready', 'queued', 'barred') and attempts > 0;
+  where lane in ('ready', 'queued', 'barred', 'suspect') and attempts > 0;
 -- What pruning reads: rows at rest, by the time they came to rest.
 create index outbox_events_processed_idx on public.outbox_events ((coalesce(processed_at, created_at)))
   where status = 'processed';

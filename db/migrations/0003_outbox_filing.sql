@@ -130,14 +130,14 @@ end $$;
 
 create trigger outbox_events_leave_update after update on public.outbox_events
 for each row when (
-  old.lane in ('ready', 'timed', 'queued', 'barred')
+  old.lane in ('ready', 'timed', 'queued', 'barred', 'suspect')
   and (new.lane = 'gone'
     or (new.created_at, new.id, new.aggregate_type, new.aggregate_id, new.event_type)
       is distinct from (old.created_at, old.id, old.aggregate_type, old.aggregate_id, old.event_type)))
 execute function public.outbox_leave();
 
 create trigger outbox_events_leave_delete after delete on public.outbox_events
-for each row when (old.lane in ('ready', 'timed', 'queued', 'barred'))
+for each row when (old.lane in ('ready', 'timed', 'queued', 'barred', 'suspect'))
 execute function public.outbox_leave();
 
 -- A row at rest was reopened by hand: the younger rows of its aggregate are touched, so that a claim that has not seen

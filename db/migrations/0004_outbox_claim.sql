@@ -67,7 +67,7 @@ begin
     -- What another claim is parking at this moment is left to it: two that waited for each other's rows could deadlock.
     select e.id, e.created_at, e.aggregate_type, e.aggregate_id, e.event_type
     from unnest(p_event_ids) k(id) join public.outbox_events e on e.id = k.id
-    where e.status in ('pending', 'failed', 'processing') and e.lane in ('ready', 'timed', 'barred')
+    where e.status in ('pending', 'failed', 'processing') and e.lane in ('ready', 'timed', 'barred', 'suspect')
     for no key update of e skip locked
   )
   select array_agg(y.id), array_agg(coalesce(own.id, near.id, halt.event_id)),

@@ -2,9 +2,10 @@
 
 -- The claim itself, without the clamps of the contract's form and in no order; one call hands out at most p_limit rows
 -- and looks at no more than p_limit + 1500, so its cost does not depend on what waits.
+-- p_suspects: true hands out only events that must run alone, false none of them, null makes no difference.
 create function public.outbox_claim_events(
   p_event_types text[], p_known_event_types text[], p_limit integer, p_visibility_seconds integer, p_max_attempts integer,
-  p_holder uuid default null)
+  p_holder uuid default null, p_suspects boolean default null)
 returns setof public.outbox_events
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -47,7 +48,7 @@ begin
       cross join lateral (
         select e.id, e.created_at from public.outbox_events e
         where e.event_type = t.event_type and least(e.attempts, 20) = b.attempts and e.attempts > 0
-          and e.lane in ('ready', 'queued', 'barred') and e.available_at <= v_now
+          and e.lane in ('ready', 'queued', 'barred', 'suspect') and e.available_at <= v_now
         order by e.created_at, e.id limit 100) e
       union all
       -- A window of those whose time has come; all that wait for theirs are never looked at.
@@ -64,7 +65,7 @@ begin
   end if;
 
   loop
-    -- The oldest due rows after the last one seen, by type and from three places, merged; those with nothing older in
+    -- The oldest due rows after the last one seen, by type and from four places, merged; those with nothing older in
     -- their way are locked. Whatever reopens an older row touches the younger ones, so that a claim that did not see it
     -- does not find them where it saw them either.
     with front as materialized (
@@ -77,6 +78,7 @@ begin
             and (e.created_at, e.id) > (v_after_at, v_after_id)
             and e.attempts < t.max_attempts and e.available_at <= v_now
           order by e.created_at, e.id limit v_window) r
+        where p_suspects is distinct from true
         union all
         select d.*
         from unnest(v_types, v_limits) t(event_type, max_attempts) cross join lateral (
@@ -84,7 +86,7 @@ begin
           from public.outbox_events e
           where e.event_type = t.event_type and e.lane = 'timed' and e.available_at <= v_now
           order by e.available_at limit greatest(400, v_window)) d
-        where d.attempts < t.max_attempts and (d.created_at, d.id) > (v_after_at, v_after_id)
+        where p_suspects is distinct from true and d.attempts < t.max_attempts and (d.created_at, d.id) > (v_after_at, v_after_id)
         union all
         select b.*
         from unnest(v_types, v_limits) t(event_type, max_attempts)
@@ -95,6 +97,17 @@ begin
             and (e.created_at, e.id) > (v_after_at, v_after_id)
             and e.attempts < t.max_attempts and e.available_at <= v_now
           order by e.created_at, e.id limit v_window) b
+        where p_suspects is distinct from true
+        union all
+        select s.*
+        from unnest(v_types, v_limits) t(event_type, max_attempts) cross join lateral (
+          select e.ctid as tid, e.created_at, e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.attempts
+          from public.outbox_events e
+          where e.event_type = t.event_type and e.lane = 'suspect'
+            and (e.created_at, e.id) > (v_after_at, v_after_id)
+            and e.attempts < t.max_attempts and e.available_at <= v_now
+          order by e.created_at, e.id limit v_window) s
+        where p_suspects is distinct from false
       ) f order by f.created_at, f.id limit v_window
     ), judged as materialized (
       select y.tid, y.id,
@@ -115,7 +128,7 @@ begin
       select e.ctid as tid
       from (select j.tid from judged j where not j.blocked limit p_limit - cardinality(v_taken)) j
       join public.outbox_events e on e.ctid = j.tid
-      where e.status in ('pending', 'failed', 'processing') and e.lane in ('ready', 'timed', 'barred')
+      where e.status in ('pending', 'failed', 'processing') and e.lane in ('ready', 'timed', 'barred', 'suspect')
         and e.available_at <= v_now
       for no key update of e skip locked
     )
@@ -169,4 +182,4 @@ end $$;
 
 -- migrate:down
 drop function public.outbox_claim_batch(text[], text[], integer, integer, integer);
-drop function public.outbox_claim_events(text[], text[], integer, integer, integer, uuid);
+drop function public.outbox_claim_events(text[], text[], integer, integer, integer, uuid, boolean);

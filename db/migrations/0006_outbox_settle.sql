@@ -72,7 +72,7 @@ begin
   update public.outbox_events e
   set status = 'pending', attempts = greatest(0, e.attempts - 1),
     available_at = v_now + make_interval(secs => v_delay),
-    lane = case when v_delay > 0 then 'timed' else 'ready' end, blocked_by = null
+    lane = case when v_delay > 0 then 'timed' when e.crashes >= 3 then 'suspect' else 'ready' end, blocked_by = null
   from (select distinct u.id, u.token from unnest(p_event_ids, p_claim_tokens) u(id, token) order by u.id) a
   where e.id = a.id and e.status = 'processing' and e.metadata ->> 'claimToken' = a.token;
   get diagnostics v_released = row_count;

@@ -55,7 +55,8 @@ begin
     from held h
   ), updated as (
     update public.outbox_events e
-    set error = v.error, blocked_by = null,
+    -- A handler that returned has not brought its process down.
+    set error = v.error, blocked_by = null, crashes = 0,
       status = case when v.discarded is null then 'failed' else 'discarded' end,
       lane = case when v.discarded is null then 'timed' end,
       attempts = case when v.discarded is null and v.outcome = 'snooze' then greatest(0, e.attempts - 1) else e.attempts end,

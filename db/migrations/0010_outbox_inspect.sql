@@ -103,7 +103,8 @@ begin
     select r.event_type from ready r union select r.event_type from timed r
     union select r.event_type from barred r union select r.event_type from discarded r)
   select t.event_type,
-    (select count(*) from (select from public.outbox_events e where e.lane = 'ready' and e.event_type = t.event_type limit v_cap) c),
+    (select count(*) from (select from public.outbox_events e where e.lane = 'ready' and e.event_type = t.event_type limit v_cap) c)
+      + (select count(*) from (select from public.outbox_events e where e.lane = 'suspect' and e.event_type = t.event_type limit v_cap) c),
     w.later, w.in_flight,
     (select count(*) from (select from public.outbox_events e where e.lane = 'barred' and e.event_type = t.event_type limit v_cap) c)
       + (select count(*) from (select from public.outbox_events e where e.lane = 'queued' and e.event_type = t.event_type limit v_cap) c),

@@ -108,7 +108,7 @@ as $$
   select 'unfiled', a.id from active a where a.lane is null or a.lane = 'gone'
   union all
   select 'filed_at_rest', e.id from public.outbox_events e
-  where e.status in ('processed', 'discarded') and e.lane in ('ready', 'timed', 'queued', 'barred')
+  where e.status in ('processed', 'discarded') and e.lane in ('ready', 'timed', 'queued', 'barred', 'suspect')
   union all
   select 'queued_behind_nothing', q.id from active q
   where q.lane = 'queued' and not exists (

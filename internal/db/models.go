@@ -35,7 +35,7 @@ type OutboxEvent struct {
 	Payload        json.RawMessage
 	Error          *string
 	Metadata       json.RawMessage
-	// ready: due when filed. timed: available_at lay ahead (scheduled, retrying, leased). queued: behind an older active event of its own type and aggregate. barred: first of its type, behind an older event of the type in blocked_by. gone: taken out by hand. Null: at rest, or not filed yet.
+	// ready: due when filed. timed: available_at lay ahead (scheduled, retrying, leased). queued: behind an older active event of its own type and aggregate. barred: first of its type, behind an older event of the type in blocked_by. suspect: in flight when three workers in a row died, to be run alone. gone: taken out by hand. Null: at rest, or not filed yet.
 	Lane *string
 	// For barred rows: the event type waited for; empty when the aggregate is halted.
 	BlockedBy *string
@@ -43,6 +43,8 @@ type OutboxEvent struct {
 	Waited bool
 	// The worker that claimed it last, where the claim named one.
 	HeldBy *uuid.UUID
+	// How many workers in a row died while they held it.
+	Crashes int16
 }
 
 type OutboxHaltedAggregate struct {

@@ -13,14 +13,15 @@ import (
 )
 
 const outboxClaim = `-- name: OutboxClaim :many
-SELECT id, created_at, available_at, processed_at, aggregate_type, aggregate_id, event_type, idempotency_key, status, attempts, payload, error, metadata, lane, blocked_by, waited, held_by
+SELECT id, created_at, available_at, processed_at, aggregate_type, aggregate_id, event_type, idempotency_key, status, attempts, payload, error, metadata, lane, blocked_by, waited, held_by, crashes
 FROM public.outbox_claim_events(
   p_event_types => $1::text[],
   p_known_event_types => $2::text[],
   p_limit => $3::integer,
   p_visibility_seconds => $4::integer,
   p_max_attempts => $5::integer,
-  p_holder => $6::uuid)
+  p_holder => $6::uuid,
+  p_suspects => $7::boolean)
 `
 
 type OutboxClaimParams struct {
@@ -30,6 +31,7 @@ type OutboxClaimParams struct {
 	VisibilitySeconds int32
 	MaxAttempts       int32
 	Holder            uuid.UUID
+	Suspects          *bool
 }
 
 // OutboxClaim hands out the oldest due events of the given types, at most one per aggregate.
@@ -41,6 +43,7 @@ func (q *Queries) OutboxClaim(ctx context.Context, arg OutboxClaimParams) ([]Out
 		arg.VisibilitySeconds,
 		arg.MaxAttempts,
 		arg.Holder,
+		arg.Suspects,
 	)
 	if err != nil {
 		return nil, err
@@ -67,6 +70,7 @@ func (q *Queries) OutboxClaim(ctx context.Context, arg OutboxClaimParams) ([]Out
 			&i.BlockedBy,
 			&i.Waited,
 			&i.HeldBy,
+			&i.Crashes,
 		); err != nil {
 			return nil, err
 		}
@@ -79,7 +83,7 @@ func (q *Queries) OutboxClaim(ctx context.Context, arg OutboxClaimParams) ([]Out
 }
 
 const outboxClaimBatch = `-- name: OutboxClaimBatch :many
-SELECT id, created_at, available_at, processed_at, aggregate_type, aggregate_id, event_type, idempotency_key, status, attempts, payload, error, metadata, lane, blocked_by, waited, held_by
+SELECT id, created_at, available_at, processed_at, aggregate_type, aggregate_id, event_type, idempotency_key, status, attempts, payload, error, metadata, lane, blocked_by, waited, held_by, crashes
 FROM public.outbox_claim_batch(
   p_event_types => $1::text[],
   p_known_event_types => $2::text[],
@@ -130,6 +134,7 @@ func (q *Queries) OutboxClaimBatch(ctx context.Context, arg OutboxClaimBatchPara
 			&i.BlockedBy,
 			&i.Waited,
 			&i.HeldBy,
+			&i.Crashes,
 		); err != nil {
 			return nil, err
 		}

@@ -39,10 +39,16 @@ type Querier interface {
 	IdentityRemove(ctx context.Context, arg IdentityRemoveParams) (string, error)
 	// IdentityRevoke answers done or a refusal.
 	IdentityRevoke(ctx context.Context, arg IdentityRevokeParams) (string, error)
+	// OutboxAnySuspect reports whether an event of these types has to run alone.
+	OutboxAnySuspect(ctx context.Context, arg OutboxAnySuspectParams) (bool, error)
+	// OutboxAppear ties a worker to the session it is called on; false while an older session still stands for it.
+	OutboxAppear(ctx context.Context, arg OutboxAppearParams) (bool, error)
 	// OutboxClaim hands out the oldest due events of the given types, at most one per aggregate.
 	OutboxClaim(ctx context.Context, arg OutboxClaimParams) ([]OutboxEvent, error)
 	// OutboxClaimBatch is the contract's claim: 1 to 100 events, leases of 300 to 3600 seconds.
 	OutboxClaimBatch(ctx context.Context, arg OutboxClaimBatchParams) ([]OutboxEvent, error)
+	// OutboxDisappear ends a worker's presence.
+	OutboxDisappear(ctx context.Context, arg OutboxDisappearParams) error
 	// OutboxDiscardedIDs lists discarded events, oldest first, of one type or of all.
 	OutboxDiscardedIDs(ctx context.Context, arg OutboxDiscardedIDsParams) ([]uuid.UUID, error)
 	// OutboxEnqueue writes events in the caller's transaction; one answer per event, in order.
@@ -57,6 +63,8 @@ type Querier interface {
 	OutboxHaltedAggregates(ctx context.Context, arg OutboxHaltedAggregatesParams) ([]OutboxHaltedAggregate, error)
 	// OutboxHeal checks a portion of the rail's marks and returns how many it set right.
 	OutboxHeal(ctx context.Context, arg OutboxHealParams) (int32, error)
+	// OutboxHeartbeat says that a worker lives; false when it has been declared dead.
+	OutboxHeartbeat(ctx context.Context, arg OutboxHeartbeatParams) (bool, error)
 	// OutboxMarkFailedMany records unsuccessful ends; outcomes: failed, discarded, snoozed, missed.
 	OutboxMarkFailedMany(ctx context.Context, arg OutboxMarkFailedManyParams) ([]OutboxMarkFailedManyRow, error)
 	// OutboxMarkProcessed ends one event under its token; false when the token no longer holds it.
@@ -83,6 +91,8 @@ type Querier interface {
 	OutboxStats(ctx context.Context, arg OutboxStatsParams) ([]OutboxStatsRow, error)
 	// OutboxStayAwake spares producers the NOTIFY while the workers look by themselves.
 	OutboxStayAwake(ctx context.Context) error
+	// OutboxTakeOver gives the events of dead workers back and returns how many.
+	OutboxTakeOver(ctx context.Context, arg OutboxTakeOverParams) (int32, error)
 }
 
 var _ Querier = (*Queries)(nil)
