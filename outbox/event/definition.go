@@ -21,8 +21,9 @@ type Definition[P any] struct {
 var defined sync.Map
 
 // Define binds eventType, 1 to [MaxTypeBytes] bytes and not blank, to payload P. P is
-// encoded by encoding/json. Defining the same pair again is fine; defining the
-// event type with another payload is an [*InvalidError] on field "EventType".
+// encoded by encoding/json, which puts U+FFFD in the place of bytes that are not UTF-8.
+// Defining the same pair again is fine; defining the event type with
+// another payload is an [*InvalidError] on field "EventType".
 func Define[P any](eventType string) (Definition[P], error) {
 	if err := checkText("EventType", eventType, MaxTypeBytes); err != nil {
 		return Definition[P]{}, err
