@@ -33,7 +33,8 @@ type breaker struct {
 type ask struct {
 	types []string
 	limit int
-	probe bool
+	// probe marks a claim that tests a resting type; suspects asks for events that must run alone.
+	probe, suspects bool
 }
 
 func newBreakers(pause time.Duration) *breakers {

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -25,6 +26,8 @@ type claimer struct {
 	// woken and landed end a pause early: an insert was notified, an event was settled.
 	woken, landed <-chan struct{}
 	hears         func() bool
+	// suspects is set while some event has to run alone.
+	suspects *atomic.Bool
 	// unheard is set when a claim may have committed without its reply arriving.
 	unheard bool
 }
@@ -35,6 +38,9 @@ func (c *claimer) run(ctx context.Context) error {
 	trouble := backoff.NewExponentialBackOff()
 	trouble.InitialInterval, trouble.MaxInterval = 50*time.Millisecond, 10*time.Second
 	for {
+		if c.suspects.Load() {
+			c.solo(ctx)
+		}
 		slots := c.gate.take(ctx, maxBatch)
 		if slots == 0 {
 			return nil
@@ -77,7 +83,7 @@ func (c *claimer) claim(ctx context.Context, ask ask) (int, error) {
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
 	leaseEnds := time.Now().Add(c.cfg.Lease)
-	events, err := c.store.claim(call, ask.types, c.cfg.Known, ask.limit, c.cfg.Lease)
+	events, err := c.store.claim(call, ask.types, c.cfg.Known, ask.limit, c.cfg.Lease, ask.suspects)
 	if err != nil {
 		c.unheard = c.unheard || ambiguous(err)
 		return 0, err

@@ -31,6 +31,21 @@ func (g *gate) take(ctx context.Context, limit int) int {
 	return 0
 }
 
+// takeAll takes every one of n slots, as they become free, and reports whether it got them before ctx ended. If not, it
+// holds none.
+func (g *gate) takeAll(ctx context.Context, n int) bool {
+	held := 0
+	for held < n {
+		got := g.take(ctx, n-held)
+		if got == 0 {
+			g.give(held)
+			return false
+		}
+		held += got
+	}
+	return true
+}
+
 func (g *gate) tryTake(limit int) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

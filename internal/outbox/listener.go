@@ -17,6 +17,7 @@ import (
 type listener struct {
 	config *pgx.ConnConfig
 	store  *store
+	types  []string
 	log    *slog.Logger
 	woken  chan struct{}
 	hears  atomic.Bool
@@ -62,6 +63,10 @@ func (l *listener) listen(ctx context.Context) error {
 		return err
 	}
 	if err := l.test(ctx, conn); err != nil {
+		return err
+	}
+	// Only where a session is ours for good: it stands for the worker's life.
+	if err := l.store.appear(ctx, conn, l.types); err != nil {
 		return err
 	}
 	l.hears.Store(true)

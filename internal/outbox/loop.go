@@ -73,16 +73,18 @@ func (l *Loop) Run(ctx context.Context, config *pgxpool.Config) error {
 		in: make(chan verdict, l.cfg.Concurrency), quit: make(chan struct{}),
 		landed: func() { nudge(landed) },
 	}
-	ears := &listener{config: listening, store: store, log: l.cfg.Logger, woken: make(chan struct{}, 1)}
+	ears := &listener{config: listening, store: store, log: l.cfg.Logger, types: l.cfg.Types, woken: make(chan struct{}, 1)}
+	presence := &presence{store: store, flights: l.flights, types: l.cfg.Types, log: l.cfg.Logger}
 	claimer := &claimer{
 		cfg: l.cfg, store: store, gate: l.gate, flights: l.flights, breakers: l.breakers, log: l.cfg.Logger,
-		start: l.start, giveBack: l.giveBack, woken: ears.woken, landed: landed, hears: ears.hears.Load,
+		start: l.start, giveBack: l.giveBack, woken: ears.woken, landed: landed, hears: ears.hears.Load, suspects: &presence.suspects,
 	}
 	services, endServices := context.WithCancel(l.base)
 	defer endServices()
 	var running sync.WaitGroup
 	running.Go(func() { ears.run(services) })
 	running.Go(func() { (&keeper{store, l.flights, l.cfg.Lease, l.cfg.Logger}).run(services) })
+	running.Go(func() { presence.run(services) })
 	running.Go(func() { (&healer{store, l.cfg.Logger}).run(services) })
 	settling, endSettling := context.WithCancel(l.base)
 	defer endSettling()

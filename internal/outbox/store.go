@@ -48,7 +48,8 @@ func openStore(ctx context.Context, config *pgxpool.Config, policy Policy) (*sto
 	return &store{pool: pool, q: db.New(pool), holder: uuid.New(), policy: policy}, nil
 }
 
-func (s *store) claim(ctx context.Context, types, known []string, limit int, lease time.Duration) ([]Claimed, error) {
+// claim hands out events; suspects asks for those that must run alone, and for nothing else.
+func (s *store) claim(ctx context.Context, types, known []string, limit int, lease time.Duration, suspects bool) ([]Claimed, error) {
 	rows, err := s.q.OutboxClaim(ctx, db.OutboxClaimParams{
 		EventTypes:        types,
 		KnownEventTypes:   known,
@@ -56,6 +57,7 @@ func (s *store) claim(ctx context.Context, types, known []string, limit int, lea
 		VisibilitySeconds: seconds(lease),
 		MaxAttempts:       int32(s.policy.MaxAttempts),
 		Holder:            s.holder,
+		Suspects:          &suspects,
 	})
 	if err != nil {
 		return nil, err
@@ -137,6 +139,28 @@ func (s *store) notifySelf(ctx context.Context, probe string) error {
 
 func (s *store) heal(ctx context.Context) (int32, error) {
 	return s.q.OutboxHeal(ctx, db.OutboxHealParams{Portion: healPortion})
+}
+
+// appear ties this worker to a session: when the session ends, others can see that the worker may be dead.
+func (s *store) appear(ctx context.Context, session db.DBTX, types []string) error {
+	_, err := db.New(session).OutboxAppear(ctx, db.OutboxAppearParams{Holder: s.holder, EventTypes: types})
+	return err
+}
+
+func (s *store) heartbeat(ctx context.Context) (alive bool, err error) {
+	return s.q.OutboxHeartbeat(ctx, db.OutboxHeartbeatParams{Holder: s.holder})
+}
+
+func (s *store) disappear(ctx context.Context) error {
+	return s.q.OutboxDisappear(ctx, db.OutboxDisappearParams{Holder: s.holder})
+}
+
+func (s *store) takeOver(ctx context.Context, silent time.Duration) (int32, error) {
+	return s.q.OutboxTakeOver(ctx, db.OutboxTakeOverParams{SilentSeconds: silent.Seconds()})
+}
+
+func (s *store) anySuspect(ctx context.Context, types []string) (bool, error) {
+	return s.q.OutboxAnySuspect(ctx, db.OutboxAnySuspectParams{EventTypes: types})
 }
 
 // healPortion is how many aggregates one look at the rail's marks covers.
