@@ -19,8 +19,8 @@ generate: ## write internal/db anew from db/migrations and db/queries
 
 .PHONY: test
 test: ## run all tests with the race detector; needs no network
-	go test -race -count=1 -timeout=8m ./...
-	@set -e; for dir in $(NESTED); do (set -x; go test -C $$dir -race -count=1 -timeout=8m ./...); done
+	@status=0; for dir in . $(NESTED); do \
+		(set -x; go test -C $$dir -race -count=1 -timeout=8m ./...) || status=1; done; exit $$status
 
 # The packages whose tests have databases.
 DATABASE_TESTS = $(shell go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{if eq . "$(PGTEST)"}}{{$$p}}{{"\n"}}{{end}}{{end}}{{range .XTestImports}}{{if eq . "$(PGTEST)"}}{{$$p}}{{"\n"}}{{end}}{{end}}' ./... | sort -u)

@@ -61,7 +61,7 @@ func (l *lazy) get(ctx context.Context) (*shared, error) {
 	defer l.mu.Unlock()
 	if l.srv == nil && l.err == nil {
 		var s server.Server
-		if s, l.err = server.Choose(ctx, server.Options{}); l.err == nil {
+		if s, l.err = server.Choose(ctx, server.Options{TempDir: server.MemoryDir()}); l.err == nil {
 			l.srv = &shared{Server: s}
 		}
 	}
@@ -92,7 +92,7 @@ func (l *lazy) close() error {
 type shared struct {
 	server.Server
 	mu       sync.Mutex
-	template string // once it is known to be there
+	template string // the name, once it is known to be there
 }
 
 // admin runs f on a connection to the server's own database.

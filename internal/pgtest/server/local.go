@@ -53,7 +53,7 @@ func StartLocal(ctx context.Context, o Options) (*Local, error) {
 	if l.owner, err = findOwner(); err != nil {
 		return nil, err
 	}
-	if l.dir, err = l.owner.mkdirTemp(); err != nil {
+	if l.dir, err = l.owner.mkdirTemp(o.TempDir); err != nil {
 		return nil, err
 	}
 	if l.guard, err = l.owner.watch(l.dir, l.BinDir); err != nil {

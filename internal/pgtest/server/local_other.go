@@ -14,7 +14,7 @@ type owner struct{}
 
 func findOwner() (*owner, error) { return nil, errNotUnix }
 
-func (*owner) mkdirTemp() (string, error) { return "", errNotUnix }
+func (*owner) mkdirTemp(string) (string, error) { return "", errNotUnix }
 
 func (*owner) run(context.Context, string, string, ...string) error { return errNotUnix }
 

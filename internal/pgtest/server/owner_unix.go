@@ -44,10 +44,12 @@ func findOwner() (*owner, error) {
 
 // mkdirTemp avoids a TMPDIR that is too deep for a socket or, for root, possibly
 // closed to the owner.
-func (o *owner) mkdirTemp() (string, error) {
-	base := os.TempDir()
-	if o.root || len(base)+len("/pgrail-0123456789") > longestSocketDir {
-		base = "/tmp"
+func (o *owner) mkdirTemp(base string) (string, error) {
+	if base == "" {
+		base = os.TempDir()
+		if o.root || len(base)+len("/pgrail-0123456789") > longestSocketDir {
+			base = "/tmp"
+		}
 	}
 	dir, err := os.MkdirTemp(base, "pgrail-")
 	if err != nil {

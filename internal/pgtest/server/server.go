@@ -63,6 +63,9 @@ type Options struct {
 	Loopback bool
 	// BinDir holds initdb, pg_ctl and postgres; empty means the newest found.
 	BinDir string
+	// TempDir is where a local server's directory is made; empty means the
+	// system's.
+	TempDir string
 	// Locale is initdb's --locale; empty means C.
 	Locale string
 }
