@@ -6,7 +6,7 @@ create function public.outbox_mark_processed_many(p_event_ids uuid[], p_claim_to
 returns setof public.outbox_outcome
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
   v_now constant timestamptz := clock_timestamp();
@@ -61,7 +61,7 @@ create function public.outbox_release_unprocessed(p_event_ids uuid[], p_claim_to
 returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
   v_now constant timestamptz := clock_timestamp();
@@ -84,7 +84,7 @@ create function public.outbox_extend_leases(p_event_ids uuid[], p_claim_tokens t
 returns setof uuid
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
   v_until constant timestamptz :=
@@ -104,7 +104,7 @@ end $$;
 create function public.outbox_recover_claims(p_holder uuid, p_event_types text[], p_known_event_ids uuid[]) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
   v_recovered integer;

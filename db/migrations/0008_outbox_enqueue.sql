@@ -6,27 +6,30 @@ create type public.outbox_enqueued as (event_id uuid, duplicate boolean, same_pa
 -- that moved it and must not make others wait.
 create sequence public.outbox_stamp_seq as bigint;
 
--- Reserves p_count consecutive stamps and returns the first: the clock's reading, or the one after the last
--- given where the clock stands behind it.
-create function public.outbox_stamp(p_count integer) returns bigint
+-- Gives p_count growing stamps: the clock's readings, or the next numbers of the sequence where the clock stands behind
+-- what was given. Behind, every stamp is drawn from the sequence, so no two sessions can take each other's back; ahead,
+-- the sequence is only moved up to the clock.
+create function public.outbox_stamps(p_count integer) returns bigint[]
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_first bigint;
+  v_last constant bigint := nextval('public.outbox_stamp_seq');
+  v_clock constant bigint := (date_part('epoch', clock_timestamp()) * 1000000)::bigint;
 begin
-  -- One at a time, or the slower of two could set the sequence back below what the other has given. The lock is to
-  -- last for this block and not until the transaction ends: rolling the block back drops it, and not what it set.
-  begin
-    perform pg_advisory_xact_lock(1885827692, 1);  -- 'pgrl'
-    select greatest(s.last_value + 1, (date_part('epoch', clock_timestamp()) * 1000000)::bigint)
-    into v_first from public.outbox_stamp_seq s;
-    perform setval('public.outbox_stamp_seq', v_first + p_count - 1);
-    raise sqlstate 'PGR00';
-  exception when sqlstate 'PGR00' then
-    return v_first;
-  end;
+  if v_last >= v_clock then
+    return array[v_last] || array(select nextval('public.outbox_stamp_seq') from generate_series(2, p_count));
+  end if;
+  perform setval('public.outbox_stamp_seq', v_clock + p_count - 1);
+  return array(select s from generate_series(v_clock, v_clock + p_count - 1) s);
 end $$;
+
+-- The id of an event stamped with these microseconds; it sorts as the stamp does.
+create function public.outbox_stamped_id(p_micros bigint) returns uuid
+language sql volatile parallel unsafe
+return (pg_catalog.lpad(pg_catalog.to_hex(p_micros / 1000), 12, '0') || '7' || pg_catalog.lpad(pg_catalog.to_hex(p_micros % 1000), 3, '0')
+  || '8' || pg_catalog.lpad(pg_catalog.to_hex(pg_catalog.nextval('public.outbox_event_id_seq')), 10, '0')
+  || pg_catalog.lpad(pg_catalog.to_hex((pg_catalog.random() * 1048575)::integer), 5, '0'))::uuid;
 
 -- Parsed when created, so no search_path can change what it means.
 create function public.outbox_aggregate_slot(p_aggregate_type text, p_aggregate_id uuid) returns integer
@@ -45,11 +48,11 @@ create function public.outbox_enqueue(
 returns setof public.outbox_enqueued
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 declare
   v_now timestamptz;
-  v_stamp bigint;
+  v_stamps bigint[];
   v_ids uuid[];
   v_inserted uuid[];
   v_answers public.outbox_enqueued[];
@@ -71,24 +74,21 @@ begin
     from unnest(p_aggregate_types, p_aggregate_ids) a(aggregate_type, aggregate_id))
   order by l.slot for no key update;
 
-  v_stamp := public.outbox_stamp(v_count);
+  v_stamps := public.outbox_stamps(v_count);
   v_now := clock_timestamp();
-  select array_agg((lpad(to_hex(m.micros / 1000), 12, '0') || '7' || lpad(to_hex(m.micros % 1000), 3, '0')
-      || '8' || lpad(to_hex(nextval('public.outbox_event_id_seq')), 10, '0')
-      || lpad(to_hex((random() * 1048575)::integer), 5, '0'))::uuid)
-  into v_ids from generate_series(v_stamp, v_stamp + v_count - 1) m(micros);
+  select array_agg(public.outbox_stamped_id(m.micros)) into v_ids from unnest(v_stamps) m(micros);
 
   with asked as materialized (
     -- Of the events of one kind in one aggregate the first is filed by its time, and the others queue behind it: they
     -- become visible together, so nobody can end the first without seeing the rest.
     select a.*, row_number() over kind > 1 as behind, lead(true) over kind as ahead
-    from unnest(v_ids, p_event_types, p_idempotency_keys, p_aggregate_types, p_aggregate_ids, p_payloads, p_metadata, p_delays_seconds)
-      with ordinality a(id, event_type, key, aggregate_type, aggregate_id, payload, metadata, delay, ord)
+    from unnest(v_ids, v_stamps, p_event_types, p_idempotency_keys, p_aggregate_types, p_aggregate_ids, p_payloads, p_metadata, p_delays_seconds)
+      with ordinality a(id, stamp, event_type, key, aggregate_type, aggregate_id, payload, metadata, delay, ord)
     window kind as (partition by a.aggregate_type, a.aggregate_id, a.event_type order by a.ord)
   ), inserted as (
     insert into public.outbox_events as e (
       id, created_at, available_at, event_type, idempotency_key, aggregate_type, aggregate_id, payload, metadata, lane, waited)
-    select a.id, timestamptz 'epoch' + (v_stamp + a.ord - 1) * interval '1 microsecond',
+    select a.id, timestamptz 'epoch' + a.stamp * interval '1 microsecond',
       v_now + make_interval(secs => coalesce(a.delay, 0)), a.event_type, a.key, a.aggregate_type, a.aggregate_id,
       a.payload::jsonb, coalesce(a.metadata, '{}')::jsonb,
       case when coalesce(a.delay, 0) > 0 then 'timed' when a.behind then 'queued' else 'ready' end,
@@ -133,6 +133,7 @@ end $$;
 -- migrate:down
 drop function public.outbox_enqueue(text[], text[], text[], uuid[], text[], text[], double precision[]);
 drop function public.outbox_aggregate_slot(text, uuid);
-drop function public.outbox_stamp(integer);
+drop function public.outbox_stamped_id(bigint);
+drop function public.outbox_stamps(integer);
 drop sequence public.outbox_stamp_seq;
 drop type public.outbox_enqueued;

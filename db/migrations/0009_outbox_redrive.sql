@@ -7,7 +7,7 @@ create function public.outbox_redrive(p_event_ids uuid[], p_by text, p_reason te
 returns setof public.outbox_outcome
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
   v_now constant timestamptz := clock_timestamp();
@@ -79,7 +79,7 @@ end $$;
 create function public.outbox_resume_aggregate(p_aggregate_type text, p_aggregate_id uuid) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 begin
   delete from public.outbox_halted_aggregates h
@@ -100,7 +100,7 @@ create function public.outbox_prune(
 returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
   v_now constant timestamptz := clock_timestamp();

@@ -11,7 +11,7 @@ create type public.outbox_explanation as (
 create function public.outbox_explain(p_event_id uuid) returns setof public.outbox_explanation
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
 as $$
 declare
   v_now constant timestamptz := clock_timestamp();
@@ -50,7 +50,7 @@ create function public.outbox_explain_aggregate(p_aggregate_type text, p_aggrega
 returns setof public.outbox_explanation
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
 as $$
 begin
   return query
@@ -71,7 +71,7 @@ create type public.outbox_type_stats as (
 create function public.outbox_stats(p_cap integer default 10000) returns setof public.outbox_type_stats
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
   v_now constant timestamptz := clock_timestamp();

@@ -54,7 +54,7 @@ end $$;
 create function public.outbox_take_over(p_silent_seconds double precision default 10) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
   v_now constant timestamptz := clock_timestamp();
@@ -99,7 +99,7 @@ end $$;
 create function public.outbox_any_suspect(p_event_types text[]) returns boolean
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off
 as $$
 begin
   return exists (select from public.outbox_events e where e.lane = 'suspect' and e.event_type = any (p_event_types));

@@ -1,0 +1,130 @@
+-- migrate:up
+
+-- What a worker tells producers: whether to send a NOTIFY with the next insert. As functions, so that a worker needs no
+-- right on any table. The first is false when they had been asked already.
+create function public.outbox_fall_asleep() returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update public.outbox_rail r set asleep = true where not r.asleep;
+  return found;
+end $$;
+
+create function public.outbox_stay_awake() returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update public.outbox_rail r set asleep = false where r.asleep;
+end $$;
+
+-- The rights of each kind of role, no more than it needs. A producer that writes by plain INSERT names the contract's
+-- columns; the rail's own are not for it, and outbox_event_id is what fills in the id.
+create function public.outbox_rights()
+returns table (kind text, privilege text, object_kind text, object text, columns text[])
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+  select r.kind, 'EXECUTE', 'FUNCTION', 'public.' || f.name, null::text[]
+  from (values
+    ('producer', array['outbox_enqueue', 'outbox_event_id']),
+    ('worker', array['outbox_claim_batch', 'outbox_claim_events', 'outbox_mark_processed', 'outbox_mark_processed_many',
+      'outbox_mark_failed', 'outbox_mark_failed_many', 'outbox_release_unprocessed', 'outbox_extend_leases',
+      'outbox_recover_claims', 'outbox_heal', 'outbox_fall_asleep', 'outbox_stay_awake', 'outbox_appear',
+      'outbox_heartbeat', 'outbox_disappear', 'outbox_take_over', 'outbox_any_suspect']),
+    ('operator', array['outbox_stats', 'outbox_explain', 'outbox_explain_aggregate', 'outbox_check', 'outbox_overview',
+      'outbox_blocked_aggregates', 'outbox_recent', 'outbox_redrive', 'outbox_discard', 'outbox_resume_aggregate',
+      'outbox_prune', 'outbox_heal', 'outbox_rights', 'outbox_missing_rights', 'outbox_grantees'])) r(kind, names)
+  cross join lateral unnest(r.names) f(name)
+  union all values
+    ('producer', 'INSERT', 'TABLE', 'public.outbox_events', array['id', 'created_at', 'available_at', 'processed_at',
+      'aggregate_type', 'aggregate_id', 'event_type', 'idempotency_key', 'status', 'attempts', 'payload', 'error', 'metadata']),
+    ('operator', 'SELECT', 'TABLE', 'public.outbox_events', null),
+    ('operator', 'SELECT', 'TABLE', 'public.outbox_halted_aggregates', null),
+    ('operator', 'SELECT', 'TABLE', 'public.outbox_rail', null),
+    ('operator', 'SELECT', 'TABLE', 'public.outbox_workers', null),
+    ('operator', 'SELECT', 'SEQUENCE', 'public.outbox_stamp_seq', null),
+    ('operator', 'SELECT', 'TABLE', 'public.pgrail_schema_migrations', null),
+    ('operator', 'SELECT, INSERT, UPDATE, DELETE', 'TABLE', 'public.outbox_event_policies', null),
+    ('operator', 'SELECT, INSERT, UPDATE, DELETE', 'TABLE', 'public.outbox_dormant_event_types', null)
+$$;
+
+-- Which rights of a kind a role has not got: all of them for a stranger, none after outbox_grant.
+create function public.outbox_missing_rights(p_kind text, p_role regrole)
+returns table (privilege text, object_kind text, object text)
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select r.privilege, r.object_kind, r.object from public.outbox_rights() r
+  where r.kind = p_kind and not case
+    when r.object_kind = 'FUNCTION' then has_function_privilege(p_role, r.object::regproc, r.privilege)
+    when r.object_kind = 'SEQUENCE' then has_sequence_privilege(p_role, r.object, r.privilege)
+    -- An application may record its migrations elsewhere.
+    when to_regclass(r.object) is null then true
+    when r.columns is null then (
+      select bool_and(has_table_privilege(p_role, r.object, p.privilege)) from unnest(string_to_array(r.privilege, ', ')) p(privilege))
+    else (
+      select bool_and(has_column_privilege(p_role, r.object, c.name, r.privilege)) from unnest(r.columns) c(name)) end
+$$;
+
+-- Roles to which a kind was granted, by the right that stands for it. A migration that adds to outbox_rights hands
+-- the addition out with: select public.outbox_grant(g.kind, g.role) from public.outbox_grantees() g.
+create function public.outbox_grantees() returns table (kind text, role regrole)
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select m.kind, a.grantee::regrole
+  from (values ('producer', 'public.outbox_enqueue'), ('worker', 'public.outbox_claim_events'), ('operator', 'public.outbox_redrive')) m(kind, object)
+  join pg_proc p on p.oid = m.object::regproc
+  cross join lateral aclexplode(p.proacl) a
+  where a.grantee <> 0 and a.grantee <> p.proowner
+$$;
+
+-- Gives a role the rights of a kind: producer, worker or operator. One role may have several. Only the owner of the
+-- rail's objects can do it.
+create function public.outbox_grant(p_kind text, p_role regrole) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_right record;
+begin
+  if p_role is null or not exists (select from public.outbox_rights() r where r.kind = p_kind) then
+    raise exception using errcode = '22023', message = 'outbox_grant_invalid_input';
+  end if;
+  execute format('grant usage on schema public to %s', p_role);
+  for v_right in
+    select r.* from public.outbox_rights() r where r.kind = p_kind and (r.object_kind <> 'TABLE' or to_regclass(r.object) is not null)
+  loop
+    execute format('grant %s%s on %s %s to %s', v_right.privilege, ' (' || array_to_string(v_right.columns, ', ') || ')',
+      v_right.object_kind, v_right.object, p_role);
+  end loop;
+  -- Who may not grant is told so by a mere warning where he holds the right himself.
+  if exists (select from public.outbox_missing_rights(p_kind, p_role)) then
+    raise exception using errcode = '42501', message = 'outbox_grant_not_permitted';
+  end if;
+end $$;
+
+-- Functions that run with their owner's rights are for those to whom they were granted, not for everyone who can connect.
+revoke execute on function
+  public.outbox_event_id, public.outbox_unblock, public.outbox_file_insert, public.outbox_file_update, public.outbox_leave,
+  public.outbox_reopen, public.outbox_wake, public.outbox_discard_exhausted, public.outbox_after_end, public.outbox_park,
+  public.outbox_claim_events, public.outbox_claim_batch, public.outbox_mark_processed_many, public.outbox_mark_processed,
+  public.outbox_release_unprocessed, public.outbox_extend_leases, public.outbox_recover_claims, public.outbox_check_pairs,
+  public.outbox_check_object, public.outbox_mark_failed_many, public.outbox_mark_failed, public.outbox_stamp,
+  public.outbox_aggregate_slot, public.outbox_enqueue, public.outbox_redrive, public.outbox_resume_aggregate, public.outbox_prune,
+  public.outbox_explain, public.outbox_explain_aggregate, public.outbox_stats, public.outbox_heal, public.outbox_check,
+  public.outbox_presence_key, public.outbox_appear, public.outbox_heartbeat, public.outbox_disappear, public.outbox_take_over,
+  public.outbox_any_suspect, public.outbox_discard, public.outbox_overview, public.outbox_blocked_aggregates, public.outbox_recent,
+  public.outbox_fall_asleep, public.outbox_stay_awake, public.outbox_rights, public.outbox_missing_rights, public.outbox_grantees,
+  public.outbox_grant
+from public;
+
+-- migrate:down
+drop function public.outbox_grant(text, regrole);
+drop function public.outbox_grantees();
+drop function public.outbox_missing_rights(text, regrole);
+drop function public.outbox_rights();
+drop function public.outbox_stay_awake();
+drop function public.outbox_fall_asleep();
