@@ -56,11 +56,9 @@ verify-code: ## go vet and staticcheck
 verify-queries: ## prepare every query on a server
 	$(WITHDB) $(TOOL) sqlc vet
 
-# What the demo reads: a file, or - for standard input.
-demo: export EVENTS ?= examples/demo/events.jsonl
 .PHONY: demo
 demo: ## run the example application; EVENTS=file or - reads your own events, DATABASE_URL=... uses your own database
 	@mkdir -p bin
 	@go build -o bin/withdb ./internal/pgtest/withdb
 	@go build -C examples -o ../bin/demo ./demo
-	@exec $(if $(findstring command,$(origin DATABASE_URL)),,bin/withdb -empty) bin/demo "$$EVENTS"
+	@exec $(if $(findstring command,$(origin DATABASE_URL)),,bin/withdb -empty) bin/demo "$${EVENTS:-examples/demo/events.jsonl}"

@@ -43,11 +43,11 @@ func (d *demo) showAdmins(ctx context.Context) error {
 		answers, host, guest = s.removeEachOther(ctx, host, guest)
 		seen[answers]++
 	}
-	s.say("%d times they remove each other at the same moment:", rounds)
+	s.say("%d times they remove each other at the same moment, and the answers are", rounds)
 	for _, answers := range slices.Sorted(maps.Keys(seen)) {
-		s.say("   %2d times the answers are %s", seen[answers], answers)
+		s.say("   %2d x %s", seen[answers], answers)
 	}
-	s.say("   and one admin is left every time; now it is %s", host.name)
+	s.say("   one admin is left every time; now it is %s", host.name)
 	return s.err
 }
 

@@ -60,15 +60,10 @@ func (b *books) entry(id uuid.UUID) *entry {
 	return e
 }
 
-func (b *books) read() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.lines++
-}
-
 func (b *books) refuse() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.lines++
 	b.refusals++
 }
 
@@ -81,6 +76,7 @@ func (b *books) revoked() {
 func (b *books) recorded(o order, asked time.Time, receipt outbox.Receipt) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.lines++
 	e := b.entry(receipt.ID)
 	if e.line == 0 {
 		e.eventType, e.aggregate, e.line = o.change.Draft.EventType, o.change.Draft.AggregateID, o.line

@@ -113,7 +113,6 @@ func (d *demo) eachLine(ctx context.Context, in *bufio.Reader, take func(order))
 			return fmt.Errorf("the events cannot be read: %w", err)
 		}
 		if len(text) > 0 {
-			d.books.read()
 			if change, wrong := parse(text); wrong != nil {
 				d.refuse(number, wrong)
 			} else {

@@ -22,7 +22,7 @@ func (b *books) close(ctx context.Context, d *demo, stopped bool) error {
 	}
 	fmt.Fprintln(d.out, "\nThe books balance: enqueued = delivered + discarded + waiting.")
 	if sum.waiting > 0 {
-		fmt.Fprintf(d.out, "%d events wait in the database; a second run on it goes on with them.\n", sum.waiting)
+		fmt.Fprintf(d.out, "%d events wait in the database: the next run on it goes on with them, unless it was a throw-away one.\n", sum.waiting)
 	}
 	return nil
 }
