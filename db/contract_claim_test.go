@@ -330,3 +330,25 @@ func TestClaimLeaseRunOut(t *testing.T) {
 	}
 	r.sound()
 }
+
+// 2. Candidates: a full batch of the oldest ones that are free, however many others hold.
+func TestClaimFillsBesideLocked(t *testing.T) {
+	t.Parallel()
+	r := newRail(t)
+	all := make([]uuid.UUID, 60)
+	for i := range all {
+		all[i] = r.insert(row{Agg: i, Age: time.Duration(1000-i) * time.Second})
+	}
+	for _, c := range []struct{ locked, size int }{{1, 1}, {2, 1}, {7, 3}, {30, 10}, {25, 25}, {45, 20}} {
+		other, claimer := r.session(), r.session()
+		other.begin("read committed")
+		other.exec(`select from public.outbox_events where id = any ($1) for update`, all[:c.locked])
+		claimer.begin("read committed")
+		got := claimer.events(`select * from public.outbox_claim_batch(array['a'], p_batch_size => $1)`, c.size)
+		if diff := cmp.Diff(all[c.locked:min(len(all), c.locked+c.size)], ids(got)); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", c, diff)
+		}
+		claimer.exec(`rollback`)
+		other.commit()
+	}
+}

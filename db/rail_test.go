@@ -103,6 +103,10 @@ type event struct {
 	HeldBy         *uuid.UUID
 }
 
+// eventColumns are named, as the contract asks of its callers: the rail may have others.
+const eventColumns = `id, created_at, available_at, processed_at, aggregate_type, aggregate_id, event_type, idempotency_key, status,
+	attempts, payload, error, metadata, lane, blocked_by, waited, held_by`
+
 func (e event) token() string {
 	token, _ := e.Metadata["claimToken"].(string)
 	return token
@@ -110,6 +114,7 @@ func (e event) token() string {
 
 func (r *rail) events(sql string, args ...any) []event {
 	r.Helper()
+	sql = strings.Replace(sql, "select *", "select "+eventColumns, 1)
 	rows, err := r.sql.Query(context.Background(), sql, args...)
 	if err == nil {
 		var all []event

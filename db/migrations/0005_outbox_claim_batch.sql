@@ -1,7 +1,7 @@
 -- migrate:up
 
 -- The claim itself, without the clamps of the contract's form and in no order; one call hands out at most p_limit rows
--- and looks at no more than p_limit + 1500, so its cost does not depend on what waits.
+-- and looks at no more than p_limit + 1500, and past what others hold, so its cost does not depend on what waits.
 -- p_suspects: true hands out only events that must run alone, false none of them, null makes no difference.
 create function public.outbox_claim_events(
   p_event_types text[], p_known_event_types text[], p_limit integer, p_visibility_seconds integer, p_max_attempts integer,
@@ -20,6 +20,7 @@ declare
   v_window integer := p_limit;
   v_exhausted uuid[];
   v_seen integer;
+  v_enough boolean;
   v_free tid[];
   v_taken tid[] := '{}';
   v_blocked uuid[];
@@ -110,7 +111,7 @@ begin
         where p_suspects is distinct from false
       ) f order by f.created_at, f.id limit v_window
     ), judged as materialized (
-      select y.tid, y.id,
+      select y.tid, y.created_at, y.id,
         exists (
           select from public.outbox_events o
           where o.aggregate_type = y.aggregate_type and o.aggregate_id = y.aggregate_id
@@ -124,24 +125,31 @@ begin
           select from public.outbox_halted_aggregates h
           where h.aggregate_type = y.aggregate_type and h.aggregate_id = y.aggregate_id) as blocked
       from front y
+    ), wanted as materialized (
+      select j.tid, j.created_at, j.id from judged j where not j.blocked
+      order by j.created_at, j.id limit p_limit - cardinality(v_taken)
     ), locked as materialized (
-      select e.ctid as tid
-      from (select j.tid from judged j where not j.blocked limit p_limit - cardinality(v_taken)) j
-      join public.outbox_events e on e.ctid = j.tid
+      select e.ctid as tid, w.tid as seen
+      from wanted w join public.outbox_events e on e.ctid = w.tid
       where e.status in ('pending', 'failed', 'processing') and e.lane in ('ready', 'timed', 'barred', 'suspect')
         and e.available_at <= v_now
       for no key update of e skip locked
     )
-    select (select count(*) from front), (select array_agg(l.tid) from locked l),
-      (select array_agg(j.id) from judged j where j.blocked), last.created_at, last.id
-    into v_seen, v_free, v_blocked, v_after_at, v_after_id
-    from (values (1)) one
-    left join (select f.created_at, f.id from front f order by f.created_at desc, f.id desc limit 1) last on true;
+    -- Where there are enough, the next round goes on behind the last wanted: others may hold some of them.
+    select (select count(*) from front), n.enough, (select array_agg(l.tid) from locked l where l.tid = l.seen),
+      (select array_agg(j.id) from judged j where j.blocked and (j.created_at, j.id) <= (last.created_at, last.id)),
+      last.created_at, last.id
+    into v_seen, v_enough, v_free, v_blocked, v_after_at, v_after_id
+    from (select count(*) = p_limit - cardinality(v_taken) as enough from wanted) n
+    left join lateral (
+      select f.created_at, f.id from front f where not n.enough union all
+      select w.created_at, w.id from wanted w where n.enough
+      order by 1 desc, 2 desc limit 1) last on true;
 
     v_taken := v_taken || v_free;
     v_parked := v_parked || v_blocked;
-    exit when cardinality(v_taken) >= p_limit or v_seen < v_window or cardinality(v_parked) >= 1000;
-    v_window := 500;
+    exit when cardinality(v_taken) >= p_limit or v_seen < v_window and not v_enough or cardinality(v_parked) >= 1000;
+    v_window := case when v_enough then p_limit else 500 end;
   end loop;
 
   return query
