@@ -40,7 +40,7 @@ func TestCases(t *testing.T) {
 func (c cases) run(t *testing.T, name string, env ...string) (output string, passed bool) {
 	t.Helper()
 	cmd := exec.Command(string(c), "-test.v", "-test.run=^"+name+"$")
-	cmd.Env = append(append(os.Environ(), server.EnvServer+"="), env...)
+	cmd.Env = append(append(os.Environ(), server.EnvServer+"=", "PGRAIL_TEST_KEEP=10m"), env...)
 	out, err := cmd.CombinedOutput()
 	if _, failed := err.(*exec.ExitError); err != nil && !failed {
 		t.Fatal(err)
