@@ -19,10 +19,11 @@ begin
   update public.outbox_rail r set asleep = false where r.asleep;
 end $$;
 
+create type public.outbox_right as (kind text, privilege text, object_kind text, object text, columns text[]);
+
 -- The rights of each kind of role, no more than it needs. A producer that writes by plain INSERT names the contract's
 -- columns; the rail's own are not for it, and outbox_event_id is what fills in the id.
-create function public.outbox_rights()
-returns table (kind text, privilege text, object_kind text, object text, columns text[])
+create function public.outbox_rights() returns setof public.outbox_right
 language sql immutable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -51,12 +52,11 @@ as $$
 $$;
 
 -- Which rights of a kind a role has not got: all of them for a stranger, none after outbox_grant.
-create function public.outbox_missing_rights(p_kind text, p_role regrole)
-returns table (privilege text, object_kind text, object text)
+create function public.outbox_missing_rights(p_kind text, p_role regrole) returns setof public.outbox_right
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-  select r.privilege, r.object_kind, r.object from public.outbox_rights() r
+  select r.* from public.outbox_rights() r
   where r.kind = p_kind and not case
     when r.object_kind = 'FUNCTION' then has_function_privilege(p_role, r.object::regproc, r.privilege)
     when r.object_kind = 'SEQUENCE' then has_sequence_privilege(p_role, r.object, r.privilege)
@@ -68,9 +68,11 @@ as $$
       select bool_and(has_column_privilege(p_role, r.object, c.name, r.privilege)) from unnest(r.columns) c(name)) end
 $$;
 
+create type public.outbox_grantee as (kind text, grantee regrole);
+
 -- Roles to which a kind was granted, by the right that stands for it. A migration that adds to outbox_rights hands
--- the addition out with: select public.outbox_grant(g.kind, g.role) from public.outbox_grantees() g.
-create function public.outbox_grantees() returns table (kind text, role regrole)
+-- the addition out with: select public.outbox_grant(g.kind, g.grantee) from public.outbox_grantees() g.
+create function public.outbox_grantees() returns setof public.outbox_grantee
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -106,25 +108,38 @@ begin
   end if;
 end $$;
 
--- Functions that run with their owner's rights are for those to whom they were granted, not for everyone who can connect.
-revoke execute on function
-  public.outbox_event_id, public.outbox_unblock, public.outbox_file_insert, public.outbox_file_update, public.outbox_leave,
-  public.outbox_reopen, public.outbox_wake, public.outbox_discard_exhausted, public.outbox_after_end, public.outbox_park,
-  public.outbox_claim_events, public.outbox_claim_batch, public.outbox_mark_processed_many, public.outbox_mark_processed,
-  public.outbox_release_unprocessed, public.outbox_extend_leases, public.outbox_recover_claims, public.outbox_check_pairs,
-  public.outbox_check_object, public.outbox_mark_failed_many, public.outbox_mark_failed, public.outbox_stamp,
-  public.outbox_aggregate_slot, public.outbox_enqueue, public.outbox_redrive, public.outbox_resume_aggregate, public.outbox_prune,
-  public.outbox_explain, public.outbox_explain_aggregate, public.outbox_stats, public.outbox_heal, public.outbox_check,
-  public.outbox_presence_key, public.outbox_appear, public.outbox_heartbeat, public.outbox_disappear, public.outbox_take_over,
-  public.outbox_any_suspect, public.outbox_discard, public.outbox_overview, public.outbox_blocked_aggregates, public.outbox_recent,
-  public.outbox_fall_asleep, public.outbox_stay_awake, public.outbox_rights, public.outbox_missing_rights, public.outbox_grantees,
-  public.outbox_grant
-from public;
+-- The functions run with their owner's rights: they are for those to whom they were granted, not for everyone who can
+-- connect.
+do $$
+declare
+  v_function regprocedure;
+begin
+  for v_function in
+    select p.oid::regprocedure from pg_catalog.pg_proc p
+    where p.pronamespace = 'public'::regnamespace and p.proname like 'outbox\_%' and p.proowner = current_user::regrole
+  loop
+    execute format('revoke execute on function %s from public', v_function);
+  end loop;
+end $$;
 
 -- migrate:down
 drop function public.outbox_grant(text, regrole);
 drop function public.outbox_grantees();
 drop function public.outbox_missing_rights(text, regrole);
 drop function public.outbox_rights();
+drop type public.outbox_grantee;
+drop type public.outbox_right;
 drop function public.outbox_stay_awake();
 drop function public.outbox_fall_asleep();
+
+do $$
+declare
+  v_function regprocedure;
+begin
+  for v_function in
+    select p.oid::regprocedure from pg_catalog.pg_proc p
+    where p.pronamespace = 'public'::regnamespace and p.proname like 'outbox\_%' and p.proowner = current_user::regrole
+  loop
+    execute format('grant execute on function %s to public', v_function);
+  end loop;
+end $$;

@@ -21,6 +21,14 @@ type IdentityAdmin struct {
 	GrantPath   string
 }
 
+type OutboxDormantEventType struct {
+	EventType string
+	Owner     string
+	Reason    string
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
 type OutboxEvent struct {
 	ID             uuid.UUID
 	CreatedAt      time.Time

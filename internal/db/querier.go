@@ -11,6 +11,22 @@ import (
 )
 
 type Querier interface {
+	// DoctorFunctions lists the functions in schema public with their bodies, and whether everyone may call them.
+	DoctorFunctions(ctx context.Context) ([]DoctorFunctionsRow, error)
+	// DoctorIndexes lists the indexes in schema public, and whether each can be used.
+	DoctorIndexes(ctx context.Context) ([]DoctorIndexesRow, error)
+	// DoctorMarks compares the rail's marks with the events; it reads everything active.
+	DoctorMarks(ctx context.Context) ([]DoctorMarksRow, error)
+	// DoctorServer tells what kind of server this is, and as whom one is connected.
+	DoctorServer(ctx context.Context) (DoctorServerRow, error)
+	// DoctorSnapshots lists what has kept vacuum from removing dead rows for longer than the given time.
+	DoctorSnapshots(ctx context.Context, arg DoctorSnapshotsParams) ([]DoctorSnapshotsRow, error)
+	// DoctorStampLead tells by how many seconds the newest stamp is ahead of the server's clock.
+	DoctorStampLead(ctx context.Context) (float64, error)
+	// DoctorTriggers lists the triggers in schema public, and whether each fires in ordinary sessions.
+	DoctorTriggers(ctx context.Context) ([]DoctorTriggersRow, error)
+	// DoctorVacuum tells how the table of events is kept; -1 second stands for never vacuumed.
+	DoctorVacuum(ctx context.Context) (DoctorVacuumRow, error)
 	// IdentityAccept answers done or a refusal, and whom the invitation is for; no row when there is none with that hash.
 	IdentityAccept(ctx context.Context, arg IdentityAcceptParams) (IdentityAcceptRow, error)
 	// IdentityAdminRole is admin or empty.
@@ -39,6 +55,46 @@ type Querier interface {
 	IdentityRemove(ctx context.Context, arg IdentityRemoveParams) (string, error)
 	// IdentityRevoke answers done or a refusal.
 	IdentityRevoke(ctx context.Context, arg IdentityRevokeParams) (string, error)
+	// OperateActive selects events to be discarded, youngest first: so that giving up one does not hand out the next.
+	OperateActive(ctx context.Context, arg OperateActiveParams) ([]OperateActiveRow, error)
+	// OperateAddDormantType makes a type dormant, or says anew whose it is and why.
+	OperateAddDormantType(ctx context.Context, arg OperateAddDormantTypeParams) error
+	// OperateBehind lists the oldest active events that are younger than the given one in its aggregate.
+	OperateBehind(ctx context.Context, arg OperateBehindParams) ([]OperateBehindRow, error)
+	// OperateBlockedAggregates lists aggregates in which events wait behind an old one, by that one.
+	OperateBlockedAggregates(ctx context.Context, arg OperateBlockedAggregatesParams) ([]OperateBlockedAggregatesRow, error)
+	// OperateDiscard gives events up by hand; outcomes: discarded, in_flight, at_rest, not_found.
+	OperateDiscard(ctx context.Context, arg OperateDiscardParams) ([]OperateDiscardRow, error)
+	// OperateDiscarded selects discarded events to be redriven, oldest first; what is null selects nothing away.
+	OperateDiscarded(ctx context.Context, arg OperateDiscardedParams) ([]OperateDiscardedRow, error)
+	// OperateDormantTypes lists the event types that hold nothing up.
+	OperateDormantTypes(ctx context.Context) ([]OutboxDormantEventType, error)
+	// OperateEvents reads events by their ids, in no order.
+	OperateEvents(ctx context.Context, arg OperateEventsParams) ([]OperateEventsRow, error)
+	// OperateFollowed reads the events with these ids again.
+	OperateFollowed(ctx context.Context, arg OperateFollowedParams) ([]OperateFollowedRow, error)
+	// OperateGrant gives a role the rights of a producer, worker or operator.
+	OperateGrant(ctx context.Context, arg OperateGrantParams) error
+	// OperateGrantees lists the roles that were granted a kind, and how many of its rights each has not got.
+	OperateGrantees(ctx context.Context) ([]OperateGranteesRow, error)
+	// OperateHalt tells since when and by what an aggregate is halted; no row when it is not.
+	OperateHalt(ctx context.Context, arg OperateHaltParams) ([]OperateHaltRow, error)
+	// OperateOverview counts per event type for people, each figure up to at_most.
+	OperateOverview(ctx context.Context, arg OperateOverviewParams) ([]OperateOverviewRow, error)
+	// OperatePolicies lists what belongs to event types rather than to workers; 0 stands for no limit of its own.
+	OperatePolicies(ctx context.Context) ([]OperatePoliciesRow, error)
+	// OperatePrunable counts, up to at_most each, what pruning would delete.
+	OperatePrunable(ctx context.Context, arg OperatePrunableParams) (OperatePrunableRow, error)
+	// OperateRecent reads events that moved within the last seconds or stand at the front.
+	OperateRecent(ctx context.Context, arg OperateRecentParams) ([]OperateRecentRow, error)
+	// OperateRemoveDormantType wakes a dormant type; 0 when it was not dormant.
+	OperateRemoveDormantType(ctx context.Context, arg OperateRemoveDormantTypeParams) (int64, error)
+	// OperateRemovePolicy leaves a type to the workers' configuration again; 0 when it had no policy.
+	OperateRemovePolicy(ctx context.Context, arg OperateRemovePolicyParams) (int64, error)
+	// OperateRights lists the rights of a kind of role.
+	OperateRights(ctx context.Context, arg OperateRightsParams) ([]OperateRightsRow, error)
+	// OperateWorkers lists the workers that said within a minute that they live.
+	OperateWorkers(ctx context.Context) ([]OperateWorkersRow, error)
 	// OutboxAnySuspect reports whether an event of these types has to run alone.
 	OutboxAnySuspect(ctx context.Context, arg OutboxAnySuspectParams) (bool, error)
 	// OutboxAppear ties a worker to the session it is called on; false while an older session still stands for it.
