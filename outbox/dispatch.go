@@ -3,12 +3,9 @@ package outbox
 import (
 	"context"
 	"errors"
-	"fmt"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/openlup/pgrail/internal/db"
 	internal "github.com/openlup/pgrail/internal/outbox"
 	"github.com/openlup/pgrail/outbox/event"
 )
@@ -21,9 +18,6 @@ type delivery struct {
 }
 
 type deliveryKey struct{}
-
-// errNotHeld rolls a transactional handler back: its event is no longer this worker's to acknowledge.
-var errNotHeld = fmt.Errorf("outbox: transaction rolled back: %w", ErrLeaseLost)
 
 // dispatcher returns the function that the loop calls for every claimed event.
 func dispatcher(pool *pgxpool.Pool, handlers *Handlers) internal.Handle {
@@ -45,28 +39,8 @@ func dispatcher(pool *pgxpool.Pool, handlers *Handlers) internal.Handle {
 	}
 }
 
-// transactional runs a handler and the acknowledgement of its event in one transaction.
-func transactional(pool *pgxpool.Pool, handler func(context.Context, pgx.Tx, event.Envelope) error) event.Handler {
-	return func(ctx context.Context, envelope event.Envelope) error {
-		d := ctx.Value(deliveryKey{}).(*delivery)
-		err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
-			if err := handler(ctx, tx, envelope); err != nil {
-				return err
-			}
-			held, err := db.New(tx).OutboxMarkProcessed(ctx, db.OutboxMarkProcessedParams{
-				EventID: d.claimed.ID, ClaimToken: d.claimed.Token, Metadata: []byte("{}"),
-			})
-			if err == nil && !held {
-				err = errNotHeld
-			}
-			return err
-		})
-		d.settled = err == nil
-		return err
-	}
-}
-
-// toResult is the one place where a handler's error becomes an outcome.
+// toResult is the one place where a handler's error becomes an outcome. What the handler said on purpose goes before
+// what the error looks like.
 func toResult(err error) internal.Result {
 	if err == nil {
 		return internal.Result{Outcome: internal.Processed}
@@ -77,7 +51,7 @@ func toResult(err error) internal.Result {
 	var retry *event.RetryError
 	switch {
 	case errors.Is(err, errNotHeld):
-		result.Outcome = internal.Settled
+		result.Outcome = internal.Lost
 	case errors.As(err, &discard):
 		result.Outcome = internal.Discard
 	case errors.Is(err, event.ErrUndecodable):

@@ -31,15 +31,18 @@ var (
 	ErrStarted = errors.New("outbox: the worker has been started before")
 )
 
-// ConfigError says which field of a configuration is out of range.
+// ConfigError says which field of a configuration, or which argument of a function, is out of range.
 type ConfigError struct {
-	Field   string
-	Value   any
+	// Field is the Go name of the field or argument.
+	Field string
+	// Value is what it was, or a word for it where the value does not belong in a log.
+	Value any
+	// Allowed says what would be right.
 	Allowed string
 }
 
 func (e *ConfigError) Error() string {
-	return fmt.Sprintf("outbox: Config.%s is %v (allowed: %s)", e.Field, e.Value, e.Allowed)
+	return fmt.Sprintf("outbox: %s is %v (allowed: %s)", e.Field, e.Value, e.Allowed)
 }
 
 // Is makes every ConfigError match [ErrInvalid].

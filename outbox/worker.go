@@ -18,7 +18,8 @@ import (
 // Config tunes a [Worker]. The zero value of a field means its default; a value out of range is refused by
 // [NewWorker], never adjusted.
 type Config struct {
-	// Concurrency is how many handlers run at once, and so how many events are held at most; 1 to 10000, default 500.
+	// Concurrency is how many handlers run at once; 1 to 10000, default 500. No more events are claimed than can be
+	// started.
 	Concurrency int
 	// Lease is how long a claimed event stays this worker's without a sign of life; 30 s to 1 h, default 5 min.
 	// Running handlers have theirs extended, so it bounds not their time but how long a crash delays an event.
@@ -57,7 +58,7 @@ type Worker struct {
 }
 
 // NewWorker checks the configuration and returns a worker that is not running yet. It uses the pool for handlers
-// registered with [HandleTx] and copies its configuration for four connections of its own, so handlers may
+// registered with [HandleTx] and copies its configuration for up to five connections of its own, so handlers may
 // exhaust the pool. It never closes the pool.
 func NewWorker(pool *pgxpool.Pool, handlers *Handlers, cfg Config) (*Worker, error) {
 	if pool == nil {
@@ -80,27 +81,24 @@ func NewWorker(pool *pgxpool.Pool, handlers *Handlers, cfg Config) (*Worker, err
 
 // Run works until ctx ends or [Worker.Stop] is called. It then stops in stages: no more claims, running handlers finish,
 // at StopTimeout their contexts are cancelled with cause [ErrStopping], outcomes are stored. It returns nil after a
-// clean stop, a [*StopError] when something was left behind, and an error that matches [ErrNotMigrated],
-// [ErrPermission] or the driver's when going on was useless. Outages of the database are waited out.
+// clean stop. Otherwise its error matches [*StopError] when something was left behind, and [ErrNotMigrated],
+// [ErrPermission] or the driver's error when going on was useless. Outages of the database are waited out.
 func (w *Worker) Run(ctx context.Context) error {
 	if w.started.Swap(true) {
 		return ErrStarted
 	}
-	err := w.loop.Run(ctx, w.pool.Config())
-	var left *internal.StopError
-	switch {
-	case errors.As(err, &left):
-		err = (*StopError)(left)
-	case err != nil:
-		err = translate("run", err)
+	left, err := w.loop.Run(ctx, w.pool.Config())
+	err = translate("run", err)
+	if left != nil {
+		err = errors.Join(err, (*StopError)(left))
 	}
 	w.result <- err
 	return err
 }
 
 // Stop makes [Worker.Run] stop, waits for it, and returns what it returns. When ctx ends before the handlers do, they are
-// cancelled at once instead of at StopTimeout, and Stop returns within a few seconds. A worker that was never started
-// cannot be started any more.
+// cancelled at once instead of at StopTimeout, and Stop returns within a second, or within ten when the database does
+// not answer. A worker that was never started cannot be started any more.
 func (w *Worker) Stop(ctx context.Context) error {
 	if !w.started.Swap(true) {
 		return nil

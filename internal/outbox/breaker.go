@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -9,41 +10,53 @@ import (
 // Limits of a breaker.
 const (
 	maxPause = 5 * time.Minute
-	// fullQuota is how many events in a row of one type close its breaker.
+	// fullQuota is how many events of one type are under trial at once when its breaker closes.
 	fullQuota = 128
 )
 
-// breakers pause the types whose downstream is out, and bring each back slowly: one event first, then twice as
-// many, until it takes part in the ordinary claim again. An excluded type still holds up the younger
-// events of its aggregates, because the claim treats a type it does not know as a barrier.
+// breakers pause the types whose downstream is out, and bring each back slowly: one event is tried first, and each that
+// does well makes room for one more, until the type takes part in the ordinary claim again. An excluded type still holds
+// up the younger events of its aggregates, because the claim treats a type it does not know as a barrier.
 type breakers struct {
 	pause time.Duration
+	log   *slog.Logger
 	mu    sync.Mutex
 	types map[string]*breaker
 }
 
 type breaker struct {
-	until  time.Time
-	pause  time.Duration
-	quota  int
-	flying int
+	// until this moment the type rests; from then on it is on trial.
+	until time.Time
+	// pause is how long it rests the next time.
+	pause time.Duration
+	// quota is how many events may be on trial at once, trials how many are.
+	quota, trials int
 }
 
 // ask is one claim to make: these types, at most that many events.
 type ask struct {
 	types []string
 	limit int
-	// probe marks a claim that tests a resting type; suspects asks for events that must run alone.
-	probe, suspects bool
+	// trial marks a claim that tests a resting type; suspects asks for events that must run alone.
+	trial, suspects bool
 }
 
-func newBreakers(pause time.Duration) *breakers {
-	return &breakers{pause: pause, types: map[string]*breaker{}}
+// health is what the end of an event tells of its downstream.
+type health int
+
+const (
+	unknown health = iota
+	well
+	out
+)
+
+func newBreakers(pause time.Duration, log *slog.Logger) *breakers {
+	return &breakers{pause: pause, log: log, types: map[string]*breaker{}}
 }
 
-// asks plans the next claims for up to limit events: probes of resting types whose pause is over, then all healthy
-// types together.
-func (b *breakers) asks(types []string, limit int, now time.Time) []ask {
+// asks plans the next claims for up to limit events: trials of the types whose pause is over, then all healthy types
+// together.
+func (b *breakers) asks(types []string, limit int) []ask {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.types) == 0 {
@@ -52,14 +65,14 @@ func (b *breakers) asks(types []string, limit int, now time.Time) []ask {
 	var asks []ask
 	var healthy []string
 	for _, t := range types {
-		one, resting := b.types[t]
+		one, ill := b.types[t]
 		switch {
-		case !resting:
+		case !ill:
 			healthy = append(healthy, t)
-		case now.After(one.until) && one.flying < one.quota && limit > 0:
-			n := min(one.quota-one.flying, limit)
+		case !one.resting() && one.trials < one.quota && limit > 0:
+			n := min(one.quota-one.trials, limit)
 			limit -= n
-			asks = append(asks, ask{types: []string{t}, limit: n, probe: true})
+			asks = append(asks, ask{types: []string{t}, limit: n, trial: true})
 		}
 	}
 	if len(healthy) > 0 && limit > 0 {
@@ -68,59 +81,69 @@ func (b *breakers) asks(types []string, limit int, now time.Time) []ask {
 	return asks
 }
 
-// took notes how many probes of a type are under way.
-func (b *breakers) took(eventType string, n int) {
+// tries notes that an event has been claimed on trial. Each is to be ended.
+func (b *breakers) tries(eventType string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if one, ok := b.types[eventType]; ok {
-		one.flying += n
+	if one, ill := b.types[eventType]; ill {
+		one.trials++
 	}
 }
 
-// resting reports for how much longer a type should not be handled; zero means not at all.
-func (b *breakers) resting(eventType string) time.Duration {
+// rest reports for how much longer a type should not be handled; zero means not at all.
+func (b *breakers) rest(eventType string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if one, ok := b.types[eventType]; ok {
+	if one, ill := b.types[eventType]; ill {
 		return max(time.Until(one.until), 0)
 	}
 	return 0
 }
 
-// report tells what became of an event and returns, when its downstream is out, how long to put the event off.
-func (b *breakers) report(eventType string, unavailable bool) time.Duration {
+// ended tells what became of an event and returns, when its downstream is out, how long to put the event off. Once a type
+// is ill only trials tell anything new of it: the others were claimed before.
+func (b *breakers) ended(event Claimed, tells health) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	one, resting := b.types[eventType]
-	if resting {
-		one.flying = max(one.flying-1, 0)
+	one, ill := b.types[event.EventType]
+	if ill && event.Trial {
+		one.trials = max(one.trials-1, 0)
 	}
 	switch {
-	case unavailable:
-		return b.open(eventType)
-	case resting && time.Now().After(one.until):
-		one.quota *= 2
-		if one.quota >= fullQuota {
-			delete(b.types, eventType)
-		}
+	case tells == out && !ill:
+		one = &breaker{pause: b.pause}
+		b.types[event.EventType] = one
+		b.open(event.EventType, one)
+	case tells == out && event.Trial && !one.resting():
+		b.open(event.EventType, one)
+	case tells == well && ill && event.Trial && !one.resting():
+		b.trust(event.EventType, one)
 	}
-	return 0
+	if tells != out {
+		return 0
+	}
+	return max(time.Until(one.until), 0) + jitter(b.pause)
 }
 
-// open starts a pause, or lengthens the next one when a probe has failed. Events that fail while it rests change nothing.
-func (b *breakers) open(eventType string) time.Duration {
-	one, known := b.types[eventType]
-	if !known {
-		one = &breaker{pause: b.pause}
-		b.types[eventType] = one
-	}
-	if time.Now().After(one.until) {
-		one.until = time.Now().Add(jitter(one.pause))
-		one.pause = min(2*one.pause, maxPause)
-		one.quota = 1
-	}
-	return time.Until(one.until) + jitter(b.pause)
+// open begins a pause and doubles the next one.
+func (b *breakers) open(eventType string, one *breaker) {
+	rest := jitter(one.pause)
+	one.until = time.Now().Add(rest)
+	one.pause = min(2*one.pause, maxPause)
+	one.quota = 1
+	b.log.Warn("outbox: downstream is out, its event type pauses", "event_type", eventType, "for", rest)
 }
+
+// trust makes room for one more trial, or closes the breaker.
+func (b *breakers) trust(eventType string, one *breaker) {
+	if one.quota++; one.quota < fullQuota {
+		return
+	}
+	delete(b.types, eventType)
+	b.log.Info("outbox: downstream is back, its event type is at full speed again", "event_type", eventType)
+}
+
+func (one *breaker) resting() bool { return time.Now().Before(one.until) }
 
 // jitter spreads a duration over 75 to 125 percent of itself.
 func jitter(d time.Duration) time.Duration {

@@ -9,67 +9,76 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// claimTimeout bounds one claim; stopping does not cut it short, as its reply would be lost.
-const claimTimeout = 30 * time.Second
-
 // claimer turns free slots into claimed events.
 type claimer struct {
 	cfg      Config
-	store    *store
+	rail     rail
 	gate     *gate
 	flights  *flights
 	breakers *breakers
 	log      *slog.Logger
+	alarm    *alarm
 	// start runs the handler of an event; giveBack returns an event that will not be started.
 	start    func(event Claimed, leaseEnds time.Time)
 	giveBack func(event Claimed)
-	// woken and landed end a pause early: an insert was notified, an event was settled.
-	woken, landed <-chan struct{}
-	hears         func() bool
+	// landed ends a pause early: a settled event may have made way for the next one of its aggregate.
+	landed <-chan struct{}
 	// suspects is set while some event has to run alone.
 	suspects *atomic.Bool
-	// unheard is set when a claim may have committed without its reply arriving.
-	unheard bool
+	// soloAfter is when the next suspect may have its turn.
+	soloAfter time.Time
+	unheard   unheard
+	waking    streak
 }
 
 // run claims until ctx ends, or until an error that no repetition can cure.
 func (c *claimer) run(ctx context.Context) error {
+	defer c.lastLook(ctx)
 	pauses := &idle{longest: c.cfg.PollInterval}
 	trouble := backoff.NewExponentialBackOff()
 	trouble.InitialInterval, trouble.MaxInterval = 50*time.Millisecond, 10*time.Second
 	for {
-		if c.suspects.Load() {
-			c.solo(ctx)
-		}
-		slots := c.gate.take(ctx, maxBatch)
-		if slots == 0 {
-			return nil
-		}
-		claimed, err := c.round(ctx, slots)
+		claimed, err := c.turn(ctx)
 		switch {
 		case err != nil && classify(err) == fatal:
 			return err
+		case ctx.Err() != nil:
+			return nil
 		case err != nil:
 			wait := trouble.NextBackOff()
 			c.log.Warn("outbox: claim failed, will be repeated", "in", wait, "error", err)
-			c.sleep(ctx, wait, nil)
+			within(wait, ctx.Done(), nil)
+			continue
 		case claimed > 0:
-			trouble.Reset()
 			pauses.reset()
 		default:
-			trouble.Reset()
 			c.rest(ctx, pauses)
 		}
+		trouble.Reset()
 	}
 }
 
-// round spends up to slots slots on one claim of the healthy types, and small ones of the types on probation.
+// turn waits for slots and claims for them; before that it sees to what has to run alone.
+func (c *claimer) turn(ctx context.Context) (claimed int, err error) {
+	if c.suspects.Load() && time.Now().After(c.soloAfter) {
+		if err := c.solo(ctx); err != nil {
+			return 0, err
+		}
+	}
+	slots := c.gate.take(ctx, maxBatch)
+	if slots == 0 {
+		return 0, nil
+	}
+	return c.round(ctx, slots)
+}
+
+// round spends up to slots slots on one claim of the healthy types, and small ones of the types on trial.
 func (c *claimer) round(ctx context.Context, slots int) (claimed int, err error) {
 	defer func() { c.gate.give(slots - claimed) }()
 	if err := c.recover(ctx); err != nil {
 		return 0, err
 	}
-	for _, ask := range c.breakers.asks(c.cfg.Types, slots, time.Now()) {
+	for _, ask := range c.breakers.asks(c.cfg.Types, slots) {
 		n, err := c.claim(ctx, ask)
 		claimed += n
 		if err != nil {
@@ -80,18 +89,22 @@ func (c *claimer) round(ctx context.Context, slots int) (claimed int, err error)
 }
 
 func (c *claimer) claim(ctx context.Context, ask ask) (int, error) {
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
+	// With a third of the lease at most spent on the claim no handler starts with less than it needs until the first
+	// extension.
+	call, cancel := outliving(ctx, min(callTimeout, c.cfg.Lease/3))
 	defer cancel()
 	leaseEnds := time.Now().Add(c.cfg.Lease)
-	events, err := c.store.claim(call, ask.types, c.cfg.Known, ask.limit, c.cfg.Lease, ask.suspects)
+	events, err := c.rail.claim(call, ask.types, c.cfg.Known, ask.limit, c.cfg.Lease, ask.suspects)
 	if err != nil {
-		c.unheard = c.unheard || ambiguous(err)
+		if ambiguous(err) {
+			c.unheard.note()
+		}
 		return 0, err
 	}
-	if ask.probe {
-		c.breakers.took(ask.types[0], len(events))
-	}
 	for _, event := range events {
+		if event.Trial = ask.trial; event.Trial {
+			c.breakers.tries(event.EventType)
+		}
 		if ctx.Err() != nil {
 			c.giveBack(event)
 			continue
@@ -101,53 +114,35 @@ func (c *claimer) claim(ctx context.Context, ask ask) (int, error) {
 	return len(events), nil
 }
 
-// recover gives back what an unheard claim may have taken, so that it does not wait for its lease to end.
-func (c *claimer) recover(ctx context.Context) error {
-	if !c.unheard {
-		return nil
-	}
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
-	defer cancel()
-	n, err := c.store.recover(call, c.cfg.Types, c.flights.ids())
-	if err != nil {
-		return err
-	}
-	c.unheard = false
-	c.log.Info("outbox: looked for events of a claim whose reply was lost", "given_back", n)
-	return nil
-}
-
 // rest waits for work. Where it can be woken it asks producers to do so before a long pause, and looks once more after
-// asking: what was committed in between has sent no notification.
+// asking: what was committed in between has sent no notification. What began before and commits later has sent none
+// either, which is why the pauses grow no faster than the time that has passed.
 func (c *claimer) rest(ctx context.Context, pauses *idle) {
 	pause := pauses.next()
-	if pauses.deep() && c.hears() {
-		call, cancel := context.WithTimeout(ctx, claimTimeout)
-		asked, err := c.store.fallAsleep(call)
+	if pauses.deep() && c.alarm.heard.Load() {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		asked, err := c.rail.fallAsleep(call)
 		cancel()
-		if err != nil || asked {
+		if asked {
 			return
 		}
+		c.waking.note(c.log, err, "outbox: producers cannot be asked to wake the worker, polling alone finds new events")
 	}
-	if c.sleep(ctx, pause, c.woken) && ctx.Err() == nil {
-		pauses.reset()
-		call, cancel := context.WithTimeout(ctx, claimTimeout)
-		defer cancel()
-		// Failing to say so only costs producers a few notifications.
-		_ = c.store.stayAwake(call)
-	}
-}
-
-// sleep waits for the pause, for the end of ctx, for a settled event or for woken, and reports whether it was woken.
-func (c *claimer) sleep(ctx context.Context, pause time.Duration, woken <-chan struct{}) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
 	case <-c.landed:
-	case <-woken:
-		return true
+	case <-c.alarm.rung:
+		pauses.reset()
 	}
-	return false
+}
+
+// outliving returns a context for a call that must not be cut off at the very moment ctx ends, as its reply would be lost:
+// it lasts for limit, and beyond the end of ctx only a little.
+func outliving(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lastCall, cancel) })
+	return call, func() { stop(); cancel() }
 }

@@ -30,6 +30,8 @@ type Envelope struct {
 type Claimed struct {
 	Envelope
 	Token string
+	// Trial says that it was claimed to find out whether its type's downstream is back.
+	Trial bool
 }
 
 // toClaimed is the one place where a claimed row becomes an event.

@@ -52,12 +52,6 @@ func (f *flights) returned(event Claimed) {
 	}
 }
 
-func (f *flights) len() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.all)
-}
-
 // due returns the events whose lease ends before then.
 func (f *flights) due(then time.Time) []Claimed {
 	f.mu.Lock()
@@ -71,11 +65,12 @@ func (f *flights) due(then time.Time) []Claimed {
 	return due
 }
 
-func (f *flights) extended(ids []uuid.UUID, until time.Time) {
+// extended notes the leases of the given tokens as ending at until.
+func (f *flights) extended(tokens map[string]bool, until time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, id := range ids {
-		if one, ok := f.all[id]; ok {
+	for _, one := range f.all {
+		if tokens[one.event.Token] {
 			one.leaseEnds = until
 		}
 	}
@@ -109,24 +104,20 @@ func (f *flights) ids() []string {
 
 // running lists the events whose handler has not returned.
 func (f *flights) running() []uuid.UUID {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var ids []uuid.UUID
-	for id, one := range f.all {
-		if !one.returned {
-			ids = append(ids, id)
-		}
-	}
-	return ids
+	return f.list(func(one *flight) bool { return !one.returned })
 }
 
 // except lists what is held besides the given events.
 func (f *flights) except(known []uuid.UUID) []uuid.UUID {
+	return f.list(func(one *flight) bool { return !slices.Contains(known, one.event.ID) })
+}
+
+func (f *flights) list(which func(*flight) bool) []uuid.UUID {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var ids []uuid.UUID
-	for id := range f.all {
-		if !slices.Contains(known, id) {
+	for id, one := range f.all {
+		if which(one) {
 			ids = append(ids, id)
 		}
 	}

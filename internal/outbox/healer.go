@@ -11,26 +11,26 @@ const healInterval = 2 * time.Second
 
 // healer looks after the rail's own marks, a portion at a time.
 type healer struct {
-	store *store
-	log   *slog.Logger
+	rail rail
+	log  *slog.Logger
+	bad  streak
 }
 
 func (h *healer) run(ctx context.Context) {
-	for {
-		timer := time.NewTimer(jitter(healInterval))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-		healed, err := h.store.heal(ctx)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil:
-			h.log.Warn("outbox: the rail's marks could not be checked", "error", err)
-		case healed > 0:
-			h.log.Warn("outbox: marks of the rail were set right", "events", healed)
-		}
+	for !within(jitter(healInterval), ctx.Done(), nil) {
+		h.look(ctx)
+	}
+}
+
+func (h *healer) look(ctx context.Context) {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	healed, err := h.rail.heal(call)
+	if ctx.Err() != nil {
+		return
+	}
+	h.bad.note(h.log, err, "outbox: the rail's marks could not be checked")
+	if healed > 0 {
+		h.log.Warn("outbox: marks of the rail were set right", "events", healed)
 	}
 }

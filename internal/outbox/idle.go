@@ -1,6 +1,9 @@
 package outbox
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
 
 // First and deep pauses of a claim loop that finds nothing.
 const (
@@ -17,10 +20,10 @@ type idle struct {
 
 func (i *idle) reset() { i.pause = 0 }
 
-// next returns the pause before the next look, jittered so that many workers do not look in step.
+// next returns the pause before the next look: between half of it and the whole, so that many workers do not look in step.
 func (i *idle) next() time.Duration {
 	i.pause = min(max(2*i.pause, firstPause), i.longest)
-	return jitter(i.pause)
+	return i.pause/2 + rand.N(i.pause/2+1)
 }
 
 // deep reports whether the queue has been empty for a while.

@@ -8,7 +8,7 @@ import (
 
 // keeper keeps the leases of running handlers, and ends a handler before a lease it could not keep.
 type keeper struct {
-	store   *store
+	rail    rail
 	flights *flights
 	lease   time.Duration
 	log     *slog.Logger
@@ -43,23 +43,18 @@ func (k *keeper) extend(ctx context.Context) {
 func (k *keeper) renew(ctx context.Context, due []Claimed, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, k.lease/10)
 	defer cancel()
-	var ids, tokens []string
-	asked := map[string]bool{}
-	for _, event := range due {
-		ids, tokens = append(ids, event.ID.String()), append(tokens, event.Token)
-		asked[event.Token] = true
-	}
-	held, err := k.store.extend(ctx, ids, tokens, k.lease)
+	kept, err := k.rail.extend(ctx, due, k.lease)
 	if err != nil {
 		k.log.Warn("outbox: leases were not extended", "events", len(due), "error", err)
 		return
 	}
-	k.flights.extended(held, now.Add(k.lease))
-	kept := map[string]bool{}
-	for _, id := range held {
-		kept[id.String()] = true
+	k.flights.extended(kept, now.Add(k.lease))
+	asked := make(map[string]bool, len(due))
+	for _, event := range due {
+		asked[event.Token] = true
 	}
-	k.flights.cancel(ErrLeaseLost, func(f *flight) bool {
-		return asked[f.event.Token] && !kept[f.event.ID.String()]
-	})
+	lost := k.flights.cancel(ErrLeaseLost, func(f *flight) bool { return asked[f.event.Token] && !kept[f.event.Token] })
+	if lost > 0 {
+		k.log.Warn("outbox: leases are lost to others, their handlers are being cancelled", "events", lost)
+	}
 }

@@ -10,23 +10,37 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
+
+// alarm tells the claim loop that there may be work.
+type alarm struct {
+	rung chan struct{}
+	// heard is true while notifications of producers ring it.
+	heard atomic.Bool
+}
+
+func newAlarm() *alarm { return &alarm{rung: make(chan struct{}, 1)} }
 
 // listener hears the NOTIFY of producers on a connection of its own, and says when it cannot: behind a pooler
 // that hands out a different session for each transaction, LISTEN succeeds and nothing is ever heard.
 type listener struct {
-	config *pgx.ConnConfig
-	store  *store
-	types  []string
-	log    *slog.Logger
-	woken  chan struct{}
-	hears  atomic.Bool
+	connect func(context.Context) (*pgx.Conn, error)
+	rail    rail
+	types   []string
+	log     *slog.Logger
+	alarm   *alarm
+	// patience is how long it waits to hear itself, interval how often it makes sure that it still does.
+	patience, interval time.Duration
+	deaf               streak
 }
 
-// selfTest is how long the listener waits to hear itself.
-const selfTest = 3 * time.Second
+func newListener(connect func(context.Context) (*pgx.Conn, error), rail rail, cfg Config, alarm *alarm) *listener {
+	return &listener{connect: connect, rail: rail, types: cfg.Types, log: cfg.Logger, alarm: alarm,
+		patience: 3 * time.Second, interval: 30 * time.Second}
+}
 
-var errDeaf = errors.New("outbox: LISTEN succeeded but its own notification did not arrive; is there a transaction pooler in between? Polling takes over")
+var errDeaf = errors.New("outbox: LISTEN succeeded but its own notification did not arrive; is there a transaction pooler in between?")
 
 // run listens until ctx ends, connecting anew with growing pauses. Whenever hearing begins or ends the claim loop is
 // woken once: something may have been missed.
@@ -34,60 +48,53 @@ func (l *listener) run(ctx context.Context) {
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.MaxInterval = 100*time.Millisecond, 30*time.Second
 	for ctx.Err() == nil {
-		started := time.Now()
-		err := l.listen(ctx)
-		l.hears.Store(false)
-		l.wake()
+		err := l.listen(ctx, pace.Reset)
+		l.alarm.heard.Store(false)
+		nudge(l.alarm.rung)
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(started) > pace.MaxInterval {
-			pace.Reset()
-		}
-		pause := pace.NextBackOff()
-		l.log.Warn("outbox: not listening, polling alone finds new events", "retry_in", pause, "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		l.deaf.note(l.log, err, "outbox: not listening, polling alone finds new events")
+		within(pace.NextBackOff(), ctx.Done(), nil)
 	}
 }
 
-func (l *listener) listen(ctx context.Context) error {
-	conn, err := pgx.ConnectConfig(ctx, l.config)
+// listen calls hears whenever it has heard itself.
+func (l *listener) listen(ctx context.Context, hears func()) error {
+	conn, err := l.connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer hangUp(ctx, conn)
 	if _, err := conn.Exec(ctx, "LISTEN outbox_events"); err != nil {
 		return err
 	}
-	if err := l.test(ctx, conn); err != nil {
-		return err
-	}
-	// Only where a session is ours for good: it stands for the worker's life.
-	if err := l.store.appear(ctx, conn, l.types); err != nil {
-		return err
-	}
-	l.hears.Store(true)
-	l.wake()
 	for {
-		notification, err := conn.WaitForNotification(ctx)
-		if err != nil {
+		if err := l.test(ctx, conn); err != nil {
 			return err
 		}
-		if notification.Payload == "" {
-			l.wake()
+		// Only where a session is ours for good: it stands for the worker's life. And again now and then, for a worker that
+		// was taken for dead while it was cut off, or whose last session took long to end.
+		if err := l.rail.appear(ctx, conn, l.types); err != nil {
+			return err
+		}
+		hears()
+		l.deaf.note(l.log, nil, "outbox: not listening, polling alone finds new events")
+		if !l.alarm.heard.Swap(true) {
+			nudge(l.alarm.rung)
+		}
+		if err := l.hear(ctx, conn); err != nil {
+			return err
 		}
 	}
 }
 
 // test sends a notification from another session, as a producer would, and waits for it.
 func (l *listener) test(ctx context.Context, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, selfTest, errDeaf)
+	ctx, cancel := context.WithTimeoutCause(ctx, l.patience, errDeaf)
 	defer cancel()
 	probe := uuid.NewString()
-	if err := l.store.notifySelf(ctx, probe); err != nil {
+	if err := l.rail.notifySelf(ctx, probe); err != nil {
 		return err
 	}
 	for {
@@ -98,13 +105,38 @@ func (l *listener) test(ctx context.Context, conn *pgx.Conn) error {
 		if notification.Payload == probe {
 			return nil
 		}
-		l.wake()
+		l.ring(ctx, notification)
 	}
 }
 
-func (l *listener) wake() {
-	select {
-	case l.woken <- struct{}{}:
-	default:
+// hear passes notifications on until it is time for the next test: a connection that has died without a word is as silent
+// as an idle one.
+func (l *listener) hear(ctx context.Context, conn *pgx.Conn) error {
+	quiet, cancel := context.WithTimeout(ctx, l.interval)
+	defer cancel()
+	for {
+		notification, err := conn.WaitForNotification(quiet)
+		switch {
+		case err == nil:
+			l.ring(ctx, notification)
+		case quiet.Err() != nil && !conn.IsClosed():
+			return ctx.Err()
+		default:
+			return err
+		}
+	}
+}
+
+// ring wakes the claim loop. As long as the workers look by themselves producers need not notify; that is said here and at
+// once, since the claim loop may be busy, and by the time it said so others could have gone to sleep.
+func (l *listener) ring(ctx context.Context, notification *pgconn.Notification) {
+	if notification.Payload != "" {
+		return
+	}
+	nudge(l.alarm.rung)
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := l.rail.stayAwake(call); err != nil {
+		l.log.Debug("outbox: producers go on notifying", "error", err)
 	}
 }

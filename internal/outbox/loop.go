@@ -7,11 +7,14 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Bounds of the last stages of stopping.
+// Bounds of the stages of stopping, besides the configured one.
 const (
+	// lastCall is what a claim under way gets to come back, and a connection to close.
+	lastCall = time.Second
 	// grace is what cancelled handlers get to return.
 	grace = time.Second
 	// lastWords bounds storing the last outcomes.
@@ -39,81 +42,91 @@ type Loop struct {
 	settler  *settler
 	handlers sync.WaitGroup
 	base     context.Context
-	// stop ends claiming, rush ends waiting for handlers.
-	stop, rush chan struct{}
-	stopOnce   sync.Once
-	rushOnce   sync.Once
-	done       chan struct{}
+	// stopping ends claiming, rushing ends waiting for handlers.
+	stopping, rushing context.Context
+	stop, rush        context.CancelFunc
+	done              chan struct{}
+	failOnce          sync.Once
+	failure           error
 }
 
 // New returns a loop for a checked configuration.
 func New(cfg Config, handle Handle) *Loop {
-	return &Loop{
+	l := &Loop{
 		cfg: cfg, handle: handle,
-		gate: newGate(cfg.Concurrency), flights: newFlights(), breakers: newBreakers(cfg.Pause),
-		stop: make(chan struct{}), rush: make(chan struct{}), done: make(chan struct{}),
+		gate: newGate(cfg.Concurrency), flights: newFlights(), breakers: newBreakers(cfg.Pause, cfg.Logger),
+		done: make(chan struct{}),
 	}
+	l.stopping, l.stop = context.WithCancel(context.Background())
+	l.rushing, l.rush = context.WithCancel(context.Background())
+	return l
 }
 
 // Run works until ctx ends or Stop is called, then stops in stages: no more claims; running handlers finish;
-// at the deadline their contexts are cancelled; outcomes are stored. It returns nil, a [*StopError], or
+// at the deadline their contexts are cancelled; outcomes are stored. It returns what was left behind, if anything, and
 // the database error that made going on useless. The pool's configuration is used, the pool itself is not.
-func (l *Loop) Run(ctx context.Context, config *pgxpool.Config) error {
+func (l *Loop) Run(ctx context.Context, config *pgxpool.Config) (*StopError, error) {
 	defer close(l.done)
-	listening := config.ConnConfig.Copy()
-	store, err := openStore(ctx, config, l.cfg.Policy)
+	pool, err := openPool(ctx, config)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer store.pool.Close()
+	defer closePool(pool)
+	rail, bell := newStore(pool, l.cfg.Policy), newAlarm()
+	connect := func(ctx context.Context) (*pgx.Conn, error) { return connectLike(ctx, pool) }
+	return l.work(ctx, rail, bell, newListener(connect, rail, l.cfg, bell).run)
+}
+
+// work is Run on an open rail. Listen rings the bell.
+func (l *Loop) work(ctx context.Context, rail rail, bell *alarm, listen func(context.Context)) (*StopError, error) {
 	landed := make(chan struct{}, 1)
 	l.base = context.WithoutCancel(ctx)
 	l.settler = &settler{
-		store: store, flights: l.flights, log: l.cfg.Logger, settled: l.cfg.Settled,
+		rail: rail, flights: l.flights, log: l.cfg.Logger, digest: digest{l.cfg.Logger, map[tallyKey]*tally{}},
 		in: make(chan verdict, l.cfg.Concurrency), quit: make(chan struct{}),
-		landed: func() { nudge(landed) },
+		landed: func() { nudge(landed) }, settled: l.cfg.Settled, fail: l.fail,
 	}
-	ears := &listener{config: listening, store: store, log: l.cfg.Logger, types: l.cfg.Types, woken: make(chan struct{}, 1)}
-	presence := &presence{store: store, flights: l.flights, types: l.cfg.Types, log: l.cfg.Logger}
+	presence := &presence{rail: rail, flights: l.flights, types: l.cfg.Types, log: l.cfg.Logger}
 	claimer := &claimer{
-		cfg: l.cfg, store: store, gate: l.gate, flights: l.flights, breakers: l.breakers, log: l.cfg.Logger,
-		start: l.start, giveBack: l.giveBack, woken: ears.woken, landed: landed, hears: ears.hears.Load, suspects: &presence.suspects,
+		cfg: l.cfg, rail: rail, gate: l.gate, flights: l.flights, breakers: l.breakers, log: l.cfg.Logger,
+		start: l.start, giveBack: l.giveBack, alarm: bell, landed: landed, suspects: &presence.suspects,
 	}
 	services, endServices := context.WithCancel(l.base)
 	defer endServices()
 	var running sync.WaitGroup
-	running.Go(func() { ears.run(services) })
-	running.Go(func() { (&keeper{store, l.flights, l.cfg.Lease, l.cfg.Logger}).run(services) })
+	running.Go(func() { listen(services) })
+	running.Go(func() { (&keeper{rail, l.flights, l.cfg.Lease, l.cfg.Logger}).run(services) })
 	running.Go(func() { presence.run(services) })
-	running.Go(func() { (&healer{store, l.cfg.Logger}).run(services) })
-	settling, endSettling := context.WithCancel(l.base)
-	defer endSettling()
-	settled := make(chan struct{})
-	go func() { defer close(settled); l.settler.run(settling) }()
+	running.Go(func() { (&healer{rail: rail, log: l.cfg.Logger}).run(services) })
 
 	claiming, endClaiming := context.WithCancel(ctx)
-	context.AfterFunc(claiming, func() { l.stopOnce.Do(func() { close(l.stop) }) })
-	go func() { <-l.stop; endClaiming() }()
-	failure := claimer.run(claiming)
-	endClaiming()
+	defer endClaiming()
+	context.AfterFunc(l.stopping, endClaiming)
+	settling, endSettling := context.WithCancel(l.base)
+	settled := make(chan struct{})
+	go func() { defer close(settled); l.settler.run(settling) }()
+	if err := claimer.run(claiming); err != nil {
+		l.fail(err)
+	}
 
 	left := l.drain(settled, endSettling)
 	endServices()
 	running.Wait()
-	if failure != nil {
-		return fmt.Errorf("outbox: the worker cannot go on: %w", failure)
-	}
-	if left != nil {
-		return left
-	}
-	return nil
+	return left, l.failure
+}
+
+// fail stops the loop for an error that no repetition can cure; the first one counts.
+func (l *Loop) fail(err error) {
+	l.failOnce.Do(func() { l.failure = fmt.Errorf("outbox: the worker cannot go on: %w", err) })
+	l.stop()
 }
 
 // drain waits for the handlers, then cancels them, then stores what there is to store.
 func (l *Loop) drain(settled <-chan struct{}, endSettling context.CancelFunc) *StopError {
+	defer endSettling()
 	idle := make(chan struct{})
 	go func() { l.handlers.Wait(); close(idle) }()
-	if !within(l.cfg.StopTimeout, idle, l.rush) {
+	if !within(l.cfg.StopTimeout, idle, l.rushing.Done()) {
 		l.flights.cancel(ErrStopping, func(*flight) bool { return true })
 		within(grace, idle, nil)
 	}
@@ -130,6 +143,17 @@ func (l *Loop) drain(settled <-chan struct{}, endSettling context.CancelFunc) *S
 	return left
 }
 
+// Stop makes Run stop and waits for it. When ctx ends first, running handlers are cancelled at once.
+func (l *Loop) Stop(ctx context.Context) {
+	l.stop()
+	within(forever, l.done, ctx.Done())
+	l.rush()
+	<-l.done
+}
+
+// forever is longer than any worker lives.
+const forever = 1<<63 - 1
+
 // within waits for done, at most for the given time and not beyond rush.
 func within(limit time.Duration, done <-chan struct{}, rush <-chan struct{}) bool {
 	timer := time.NewTimer(limit)
@@ -141,18 +165,6 @@ func within(limit time.Duration, done <-chan struct{}, rush <-chan struct{}) boo
 	case <-rush:
 	}
 	return false
-}
-
-// Stop makes Run stop and waits for it. When ctx ends first, running handlers are cancelled at once.
-func (l *Loop) Stop(ctx context.Context) {
-	l.stopOnce.Do(func() { close(l.stop) })
-	select {
-	case <-l.done:
-		return
-	case <-ctx.Done():
-	}
-	l.rushOnce.Do(func() { close(l.rush) })
-	<-l.done
 }
 
 func nudge(c chan struct{}) {

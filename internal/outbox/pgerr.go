@@ -12,45 +12,58 @@ import (
 type errorClass int
 
 const (
-	// transient: the same call may succeed at once (serialization, deadlock, lock or statement timeout).
-	transient errorClass = iota
-	// outage: the server is away, restarting or read-only; wait and connect anew.
-	outage
+	// passing: the server is away, restarting, read-only or busy, or two sessions got into each other's way. Whatever has
+	// no class of its own counts as passing too: waiting can be undone, giving up cannot.
+	passing errorClass = iota
+	// refused: the server will not have these very rows, now or ever.
+	refused
 	// fatal: wrong schema, privilege or password; repeating cannot help.
 	fatal
 )
 
-// fatalClasses are the SQLSTATE classes that a retry cannot cure: invalid authorization, catalog or schema
-// name, syntax or access rule, feature not supported, data exceptions and broken constraints.
-var fatalClasses = []string{"28", "3D", "3F", "42", "0A", "22", "23"}
+// By SQLSTATE class: data and cardinality errors, broken constraints, and what triggers raise; then invalid authorization,
+// catalog or schema name, and syntax or access rule.
+var (
+	refusedClasses = []string{"21", "22", "23", "2F", "38", "39", "44", "54", "P0"}
+	fatalClasses   = []string{"28", "3D", "3F", "42"}
+)
 
 // classify sorts a database error by SQLSTATE, never by its text.
 func classify(err error) errorClass {
-	var pgErr *pgconn.PgError
-	if !errors.As(err, &pgErr) {
-		return outage
-	}
-	switch pgErr.Code {
-	case "40001", "40P01", "55P03", "57014":
-		return transient
-	}
-	if len(pgErr.Code) >= 2 && slices.Contains(fatalClasses, pgErr.Code[:2]) {
+	state := sqlState(err)
+	switch {
+	case len(state) < 2:
+		return passing
+	case slices.Contains(fatalClasses, state[:2]):
 		return fatal
+	case slices.Contains(refusedClasses, state[:2]):
+		return refused
 	}
-	return outage
+	return passing
 }
 
 // ambiguous reports whether the statement may have committed although it failed.
 func ambiguous(err error) bool {
-	var pgErr *pgconn.PgError
 	var connectErr *pgconn.ConnectError
-	switch {
-	case errors.As(err, &connectErr), pgconn.SafeToRetry(err):
+	if errors.As(err, &connectErr) || pgconn.SafeToRetry(err) {
 		return false
-	case errors.As(err, &pgErr):
-		// The server told the session to go (57P01..57P03): whether before or after the commit is unknown.
-		return len(pgErr.Code) >= 2 && (pgErr.Code[:2] == "57" && pgErr.Code != "57014" || pgErr.Code[:2] == "08")
-	default:
-		return !errors.Is(err, context.Canceled)
 	}
+	switch state := sqlState(err); {
+	case state == "":
+		return !errors.Is(err, context.Canceled)
+	case state == "57014" || len(state) < 2:
+		return false
+	default:
+		// The server told the session to go (57P01 to 57P05, 08xxx): whether before or after the commit is unknown.
+		return state[:2] == "57" || state[:2] == "08"
+	}
+}
+
+// sqlState is empty for what is no answer of the server.
+func sqlState(err error) string {
+	var pgErr *pgconn.PgError
+	if !errors.As(err, &pgErr) {
+		return ""
+	}
+	return pgErr.Code
 }

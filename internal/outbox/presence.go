@@ -17,59 +17,56 @@ const (
 // presence says that this worker lives, and looks for others that do not. The listener's session carries the lock that
 // ends with the process.
 type presence struct {
-	store    *store
+	rail     presenceRail
 	flights  *flights
 	types    []string
 	log      *slog.Logger
 	suspects atomic.Bool
 	known    bool
+	mute     streak
 }
 
 // run beats until ctx ends, then takes this worker off the list.
 func (p *presence) run(ctx context.Context) {
 	defer p.leave(context.WithoutCancel(ctx))
-	for {
-		timer := time.NewTimer(jitter(heartbeatInterval))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-			p.beat(ctx)
+	for !within(jitter(heartbeatInterval), ctx.Done(), nil) {
+		call, cancel := context.WithTimeout(ctx, silence/2)
+		err := p.beat(call)
+		cancel()
+		if ctx.Err() == nil {
+			p.mute.note(p.log, err, "outbox: no heartbeat, or no look at those of others")
 		}
 	}
 }
 
-func (p *presence) beat(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, silence/2)
-	defer cancel()
-	alive, err := p.store.heartbeat(ctx)
+func (p *presence) beat(ctx context.Context) error {
+	alive, err := p.rail.heartbeat(ctx)
 	if err != nil {
-		p.log.Warn("outbox: no heartbeat", "error", err)
-		return
+		return err
 	}
 	if p.known && !alive {
 		p.log.Error("outbox: this worker was taken for dead while it was cut off; its events belong to others now")
 		p.flights.cancel(ErrLeaseLost, func(*flight) bool { return true })
 	}
 	p.known = alive
-	taken, err := p.store.takeOver(ctx, silence)
+	taken, err := p.rail.takeOver(ctx, silence)
 	if err != nil {
-		p.log.Warn("outbox: could not look for dead workers", "error", err)
-		return
+		return err
 	}
 	if taken > 0 {
 		p.log.Warn("outbox: took over the events of a dead worker", "events", taken)
 	}
-	if suspect, err := p.store.anySuspect(ctx, p.types); err == nil {
+	suspect, err := p.rail.anySuspect(ctx, p.types)
+	if err == nil {
 		p.suspects.Store(suspect)
 	}
+	return err
 }
 
 func (p *presence) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, farewell)
 	defer cancel()
-	if err := p.store.disappear(ctx); err != nil {
+	if err := p.rail.disappear(ctx); err != nil {
 		p.log.Warn("outbox: could not say goodbye; the others will notice", "error", err)
 	}
 }

@@ -18,8 +18,10 @@ const (
 	Snooze    Outcome = "snooze"
 	// Release gives the event back as if it had never been claimed.
 	Release Outcome = "release"
-	// Settled means that the handler's own transaction has ended the event, or that nobody may any more.
+	// Settled means that the handler's own transaction has ended the event.
 	Settled Outcome = "settled"
+	// Lost means that the handler has found its event to be another's by now.
+	Lost Outcome = outcomeLost
 )
 
 // Result is the verdict on one claimed event.
@@ -34,11 +36,24 @@ type Result struct {
 	Unavailable bool
 }
 
+// tells is what the result says about the downstream.
+func (r Result) tells() health {
+	switch {
+	case r.Unavailable:
+		return out
+	case r.Outcome == Release || r.Outcome == Lost:
+		return unknown
+	}
+	return well
+}
+
 // maxError is how much of an error text is kept, in characters, as in the SQL.
 const maxError = 2000
 
 // cleanError makes a handler's error text storable, so that an acknowledgement is never lost to it.
 func cleanError(text string) string {
+	// No character has more than four bytes: the rest of a very long text need not be looked at.
+	text = text[:min(len(text), 4*maxError)]
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 	if runes := []rune(text); len(runes) > maxError {
 		return string(runes[:maxError])

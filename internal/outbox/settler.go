@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/google/uuid"
 )
 
 // verdict is a result on its way to the database.
@@ -15,17 +14,28 @@ type verdict struct {
 	result Result
 }
 
+// Outcomes that the database has no word for.
+const (
+	// outcomeLost: the token no longer held the event.
+	outcomeLost = "lost"
+	// outcomeRefused: the database will not take the outcome of this very event.
+	outcomeRefused = "refused"
+)
+
 // settler stores results in batches. While one batch is on its way the next one gathers, so that batches grow
 // with the load and a lone result never waits.
 type settler struct {
-	store   *store
+	rail    rail
 	flights *flights
 	log     *slog.Logger
+	digest  digest
 	in      chan verdict
 	quit    chan struct{}
 	// landed is called after each batch: an acknowledged event may have made way for the next one.
 	landed  func()
 	settled func(Claimed, string)
+	// fail is called with an error that no repetition can cure.
+	fail func(error)
 }
 
 // submit hands a result over. After the settler has quit results are dropped: their leases run out.
@@ -74,107 +84,78 @@ func (s *settler) flush(ctx context.Context, batch []verdict) {
 			done = append(done, v)
 		case Release:
 			released[v.result.Delay] = append(released[v.result.Delay], v)
-		case Settled:
-			s.land(v, string(Settled))
+		case Settled, Lost:
+			s.land(v, string(v.result.Outcome))
 		default:
 			failed = append(failed, v)
 		}
 	}
-	if len(done) > 0 {
-		s.acknowledge(ctx, done)
-	}
-	if len(failed) > 0 {
-		s.fail(ctx, failed)
-	}
+	s.store(ctx, done, s.rail.markProcessed)
+	s.store(ctx, failed, s.rail.markFailed)
 	for delay, some := range released {
-		s.release(ctx, some, delay)
+		s.store(ctx, some, func(ctx context.Context, some []verdict) ([]string, error) {
+			return nil, s.rail.release(ctx, some, delay)
+		})
 	}
 	s.landed()
 }
 
-func (s *settler) acknowledge(ctx context.Context, batch []verdict) {
-	ids, tokens := keys(batch)
-	lost, err := stubbornly(ctx, s.log, "acknowledge", func() ([]uuid.UUID, error) {
-		return s.store.markProcessed(ctx, ids, tokens)
-	})
-	if err != nil {
-		s.giveUp(batch, err)
+// store stores one kind of results. What the database refuses for good is tried event by event, so that one bad
+// event does not cost the others their outcome.
+func (s *settler) store(ctx context.Context, batch []verdict, do func(context.Context, []verdict) ([]string, error)) {
+	if len(batch) == 0 {
 		return
 	}
-	gone := map[uuid.UUID]bool{}
-	for _, id := range lost {
-		gone[id] = true
-		s.log.Warn("outbox: event was handled but its lease had been lost, so it may be handled again", "event_id", id)
-	}
-	for _, v := range batch {
-		outcome := string(Processed)
-		if gone[v.event.ID] {
-			outcome = "lost"
+	outcomes, err := s.stubbornly(ctx, batch, do)
+	switch {
+	case err == nil:
+		for i, v := range batch {
+			s.land(v, outcomeOf(outcomes, i, v))
 		}
-		s.land(v, outcome)
+	case ctx.Err() != nil, classify(err) == fatal:
+		s.log.Error("outbox: outcomes could not be stored; the events come back when their leases end", "events", len(batch), "error", err)
+		if classify(err) == fatal {
+			s.fail(err)
+		}
+	case len(batch) > 1:
+		for i := range batch {
+			s.store(ctx, batch[i:i+1], do)
+		}
+	default:
+		s.log.Error("outbox: the database refuses an event's outcome; it comes back when its lease ends", "event_id", batch[0].event.ID, "error", err)
+		s.land(batch[0], outcomeRefused)
 	}
 }
 
-func (s *settler) fail(ctx context.Context, batch []verdict) {
-	outcomes, err := stubbornly(ctx, s.log, "record failures", func() (map[uuid.UUID]string, error) {
-		return s.store.markFailed(ctx, batch)
-	})
-	if err != nil {
-		s.giveUp(batch, err)
-		return
+func outcomeOf(outcomes []string, i int, v verdict) string {
+	if i < len(outcomes) {
+		return outcomes[i]
 	}
-	for _, v := range batch {
-		s.log.Warn("outbox: event failed", "event_id", v.event.ID, "event_type", v.event.EventType,
-			"attempt", v.event.Attempt, "outcome", outcomes[v.event.ID], "error", cleanError(v.result.Error))
-		s.land(v, outcomes[v.event.ID])
-	}
-}
-
-func (s *settler) release(ctx context.Context, batch []verdict, delay time.Duration) {
-	ids, tokens := keys(batch)
-	_, err := stubbornly(ctx, s.log, "release", func() (struct{}, error) {
-		return struct{}{}, s.store.release(ctx, ids, tokens, delay)
-	})
-	if err != nil {
-		s.giveUp(batch, err)
-		return
-	}
-	for _, v := range batch {
-		s.land(v, string(Release))
-	}
+	return string(v.result.Outcome)
 }
 
 func (s *settler) land(v verdict, outcome string) {
 	s.flights.landed(v.event)
+	s.digest.note(v, outcome)
 	if s.settled != nil {
 		s.settled(v.event, outcome)
 	}
 }
 
-// giveUp leaves the events to the end of their leases; they stay listed as unsettled.
-func (s *settler) giveUp(batch []verdict, err error) {
-	s.log.Error("outbox: results could not be stored; the events come back when their leases end", "events", len(batch), "error", err)
-}
-
-// stubbornly repeats what is safe to repeat: a second acknowledgement under the same token changes nothing.
-func stubbornly[T any](ctx context.Context, log *slog.Logger, what string, do func() (T, error)) (T, error) {
+// stubbornly repeats a call until it succeeds or can never succeed; a second acknowledgement under the same token
+// changes nothing.
+func (s *settler) stubbornly(ctx context.Context, batch []verdict, do func(context.Context, []verdict) ([]string, error)) ([]string, error) {
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.MaxInterval = 20*time.Millisecond, 5*time.Second
-	return backoff.Retry(ctx, func() (T, error) {
-		value, err := do()
-		if err != nil && classify(err) == fatal {
-			return value, backoff.Permanent(err)
+	return backoff.Retry(ctx, func() ([]string, error) {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		outcomes, err := do(call, batch)
+		if err != nil && classify(err) != passing {
+			err = backoff.Permanent(err)
 		}
-		return value, err
+		return outcomes, err
 	}, backoff.WithBackOff(pace), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, in time.Duration) {
-		log.Warn("outbox: database call failed, will be repeated", "call", what, "in", in, "error", err)
+		s.log.Warn("outbox: outcomes were not stored, will be repeated", "events", len(batch), "in", in, "error", err)
 	}))
-}
-
-func keys(batch []verdict) (ids, tokens []string) {
-	for _, v := range batch {
-		ids = append(ids, v.event.ID.String())
-		tokens = append(tokens, v.event.Token)
-	}
-	return ids, tokens
 }
