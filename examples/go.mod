@@ -5,6 +5,7 @@ go 1.25.0
 replace github.com/openlup/pgrail => ../
 
 require (
+	github.com/google/go-cmp v0.7.0
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/openlup/pgrail v0.0.0-00010101000000-000000000000

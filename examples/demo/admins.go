@@ -10,9 +10,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// rounds is how often the two admins remove each other at the same moment.
-const rounds = 10
-
 // person is a member of the staff.
 type person struct {
 	name, email, password string
@@ -36,14 +33,14 @@ func (d *demo) showAdmins(ctx context.Context) error {
 	s.remove(ctx, host, host, host.name+" removes "+host.name, 403)
 
 	seen := map[string]int{}
-	for range rounds {
+	for range d.rounds {
 		s.signIn(ctx, guest, "")
 		s.admit(ctx, host, guest, "", "")
 		var answers string
 		answers, host, guest = s.removeEachOther(ctx, host, guest)
 		seen[answers]++
 	}
-	s.say("%d times they remove each other at the same moment, and the answers are", rounds)
+	s.say("%d times they remove each other at the same moment, and the answers are", d.rounds)
 	for _, answers := range slices.Sorted(maps.Keys(seen)) {
 		s.say("   %2d x %s", seen[answers], answers)
 	}

@@ -17,7 +17,6 @@ import (
 
 // books note what went in at one end and what came out at the other, without asking the rail in between.
 type books struct {
-	clock  func() time.Time
 	unlock func(context.Context) // lets another demo use the database
 
 	mu       sync.Mutex
@@ -47,7 +46,7 @@ type entry struct {
 func (e *entry) ours() bool { return e.left || e.tries > 0 || !e.asked.IsZero() || !e.arrival.IsZero() }
 
 func newBooks() *books {
-	return &books{clock: time.Now, events: map[uuid.UUID]*entry{}}
+	return &books{events: map[uuid.UUID]*entry{}}
 }
 
 // entry finds or begins the entry of an event: its arrival may be noted before its receipt. b.mu is held.
@@ -107,7 +106,7 @@ func (b *books) arrived(id uuid.UUID) {
 		b.repeats++
 		return
 	}
-	e.arrival = b.clock()
+	e.arrival = time.Now()
 	b.arrivals = append(b.arrivals, id)
 }
 

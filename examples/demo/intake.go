@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -79,7 +80,7 @@ func (d *demo) produce(ctx context.Context, failed context.CancelCauseFunc, queu
 func (d *demo) record(ctx context.Context, o order) error {
 	ctx, cancel := context.WithTimeout(ctx, closing)
 	defer cancel()
-	asked := d.books.clock()
+	asked := time.Now()
 	receipt, err := d.shop.Record(ctx, o.change)
 	switch {
 	case err == nil:

@@ -38,7 +38,7 @@ func main() {
 		level = slog.LevelInfo
 	}
 	d := &demo{
-		databaseURL: databaseURL, workers: *workers, out: os.Stdout, problems: os.Stderr, terminal: isTerminal(os.Stdout),
+		databaseURL: databaseURL, workers: *workers, rounds: 10, out: os.Stdout, problems: os.Stderr, terminal: isTerminal(os.Stdout),
 		log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 	}
 	os.Exit(d.runFile(untilSignal(), flag.Arg(0)))
@@ -57,6 +57,14 @@ func (d *demo) runFile(ctx context.Context, name string) int {
 		events = file
 	}
 	err := d.run(ctx, events)
+	status := d.status(err)
+	if status == 1 {
+		fmt.Fprintln(d.problems, "demo:", err)
+	}
+	return status
+}
+
+func (d *demo) status(err error) int {
 	var stopped *stoppedError
 	switch {
 	case err == nil:
@@ -64,7 +72,6 @@ func (d *demo) runFile(ctx context.Context, name string) int {
 	case errors.As(err, &stopped) && !errors.Is(err, errUnbalanced):
 		return 128 + int(stopped.signal)
 	}
-	fmt.Fprintln(d.problems, "demo:", err)
 	return 1
 }
 

@@ -18,6 +18,7 @@ import (
 type demo struct {
 	databaseURL   string
 	workers       int
+	rounds        int // how often two admins remove each other
 	out, problems io.Writer
 	terminal      bool
 	log           *slog.Logger
