@@ -68,6 +68,7 @@ begin
     select e.id, e.created_at, e.aggregate_type, e.aggregate_id, e.event_type
     from unnest(p_event_ids) k(id) join public.outbox_events e on e.id = k.id
     where e.status in ('pending', 'failed', 'processing') and e.lane in ('ready', 'timed', 'barred', 'suspect')
+      and e.available_at <= clock_timestamp()  -- or somebody whom the blocker does not concern has claimed it meanwhile
     for no key update of e skip locked
   )
   select array_agg(y.id), array_agg(coalesce(own.id, near.id, halt.event_id)),
