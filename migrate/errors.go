@@ -36,7 +36,7 @@ type Error struct {
 func newError(ctx context.Context, op, file string, err error) *Error {
 	e := &Error{Op: op, File: file, Err: err}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
-		e.Err = errors.Join(cause, err)
+		e.Err = fmt.Errorf("%w: %w", cause, err)
 	}
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) {

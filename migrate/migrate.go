@@ -54,8 +54,7 @@ func WithLogger(log *slog.Logger) Option {
 // transaction of its own. A database that has them all is left alone.
 //
 // databaseURL is a connection string as pgx reads it: a URL or key=value
-// pairs, completed by the PG* variables. It may lead through a pooler. Two
-// connections are used.
+// pairs, completed by the PG* variables. Two connections are used.
 //
 // ctx bounds the whole call, the wait for another instance included; ending it
 // cancels the running statement, and what its file did is rolled back.

@@ -135,3 +135,12 @@ func TestInstallations(t *testing.T) {
 		})
 	}
 }
+
+func TestInstallationsOrder(t *testing.T) {
+	t.Parallel()
+	found := []server.Installation{{"/path", "15.2", 15}, {"/usr/14", "14.9", 14}, {"/usr/15", "15.9", 15}, {"/usr/17", "17.1", 17}}
+	want := []server.Installation{{"/usr/17", "17.1", 17}, {"/path", "15.2", 15}, {"/usr/14", "14.9", 14}}
+	if diff := cmp.Diff(want, server.NewestFirst(found)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

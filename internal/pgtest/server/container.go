@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/testcontainers/testcontainers-go"
@@ -21,7 +22,7 @@ const DefaultImage = "postgres:17"
 type container struct {
 	*postgres.PostgresContainer
 	url  *url.URL
-	kept bool
+	kept atomic.Bool
 }
 
 // startContainer turns testcontainers' panics into errors: some of its ways of
@@ -73,12 +74,12 @@ func (c *container) URL(database string) string {
 
 // Keep cannot hold off testcontainers' reaper.
 func (c *container) Keep(time.Duration) string {
-	c.kept = true
+	c.kept.Store(true)
 	return fmt.Sprintf("it goes with its container, at once with: docker rm -f %.12s", c.GetContainerID())
 }
 
 func (c *container) Close() error {
-	if c.kept {
+	if c.kept.Load() {
 		return nil
 	}
 	return testcontainers.TerminateContainer(c.PostgresContainer)

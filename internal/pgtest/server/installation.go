@@ -53,9 +53,13 @@ func Installations(ctx context.Context) ([]Installation, error) {
 	if len(found) == 0 {
 		return nil, errors.Join(append(problems, errors.New("no server binaries in PATH or the usual directories"))...)
 	}
-	// Stable, so that among equals PATH wins.
+	return newestFirst(found), nil
+}
+
+// newestFirst keeps, of each major version, the one found first: PATH wins.
+func newestFirst(found []Installation) []Installation {
 	slices.SortStableFunc(found, func(a, b Installation) int { return cmp.Compare(b.Major, a.Major) })
-	return slices.CompactFunc(found, func(a, b Installation) bool { return a.Major == b.Major }), nil
+	return slices.CompactFunc(found, func(a, b Installation) bool { return a.Major == b.Major })
 }
 
 // candidates may hold directories that lack a server: pg_config also comes with

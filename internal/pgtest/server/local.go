@@ -29,7 +29,7 @@ const (
 )
 
 // A Local is a server of this machine's binaries on a temporary directory. Its
-// methods are not safe for concurrent use, URL excepted.
+// methods are not safe for concurrent use, URL and Keep excepted.
 type Local struct {
 	Installation
 	// Settings hold from the next Start on.

@@ -47,7 +47,7 @@ type Server interface {
 	Kind() Kind
 	// URL is the connection string for the named database, which need not exist.
 	URL(database string) string
-	// Keep lets what Close or the end of the process would remove live on for d,
+	// Keep may be called at any time, and by several goroutines. It lets what Close or the end of the process would remove live on for d,
 	// and tells how it ends.
 	Keep(d time.Duration) string
 	// Close stops and removes what Choose has started.
