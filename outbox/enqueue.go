@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -31,40 +30,46 @@ type Receipt struct {
 	SamePayload bool
 }
 
-// chunk is how many events one statement carries.
-const chunk = 5000
+// maxCall is how many bytes one call takes: a message to the server cannot be longer than 1 GiB.
+const maxCall = 256 << 20
 
-// Enqueue writes events and returns a receipt per draft, in order. Events of one aggregate are handled in the order of
-// the drafts, and after everything enqueued for it before; its aggregates stay locked until the transaction ends, so a
-// second transaction that enqueues for one of them waits.
+// Enqueue writes events, in one statement, and returns a receipt per draft, in order. Events of one aggregate are handled
+// in the order of the drafts, and after everything enqueued for it before; its aggregates stay locked until the
+// transaction ends, so a second transaction that enqueues for one of them waits.
 //
 // A duplicate is a receipt, not an error, and leaves the transaction alive. An invalid draft is an error that matches
-// [ErrInvalid] and names its index and field, before anything is sent. [ErrRetryTransaction] means
-// that the whole transaction should run again: transactions that enqueue in several calls can lock aggregates in
-// opposite order, which one call, or calls in a fixed order of aggregates, cannot.
+// [ErrInvalid] and names its index and field, before anything is sent; so is more than 256 MiB in one call.
+// [ErrRetryTransaction] means that the whole transaction should run again: transactions that enqueue in several calls can
+// lock aggregates in opposite order, which one call, or calls in a fixed order of aggregates, cannot.
 func Enqueue(ctx context.Context, tx DB, drafts ...event.Draft) ([]Receipt, error) {
-	for i, draft := range drafts {
-		if err := draft.Validate(); err != nil {
-			return nil, fmt.Errorf("outbox: draft %d: %w", i, err)
-		}
+	if len(drafts) == 0 {
+		return nil, nil
 	}
-	receipts := make([]Receipt, 0, len(drafts))
-	for start := 0; start < len(drafts); start += chunk {
-		some, err := enqueue(ctx, db.New(tx), drafts[start:min(start+chunk, len(drafts))])
-		if err != nil {
-			return nil, translate("enqueue", err)
-		}
-		receipts = append(receipts, some...)
+	params, err := toParams(drafts)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := on(tx).OutboxEnqueue(ctx, params)
+	if err != nil {
+		return nil, translatePayload("enqueue", err)
+	}
+	receipts := make([]Receipt, 0, len(rows))
+	for _, row := range rows {
+		receipts = append(receipts, Receipt{ID: row.EventID, Duplicate: row.Duplicate, SamePayload: row.SamePayload})
 	}
 	return receipts, nil
 }
 
-func enqueue(ctx context.Context, q *db.Queries, drafts []event.Draft) ([]Receipt, error) {
-	var params db.OutboxEnqueueParams
-	for _, draft := range drafts {
+// toParams is the one place where drafts become parameters.
+func toParams(drafts []event.Draft) (params db.OutboxEnqueueParams, err error) {
+	size := 0
+	for i, draft := range drafts {
+		if err := draft.Validate(); err != nil {
+			return params, fmt.Errorf("outbox: draft %d: %w", i, err)
+		}
 		metadata, err := draft.EncodeMetadata()
 		if err != nil {
-			return nil, err
+			return params, fmt.Errorf("outbox: draft %d: %w", i, err)
 		}
 		params.EventTypes = append(params.EventTypes, draft.EventType)
 		params.IdempotencyKeys = append(params.IdempotencyKeys, draft.IdempotencyKey)
@@ -72,12 +77,11 @@ func enqueue(ctx context.Context, q *db.Queries, drafts []event.Draft) ([]Receip
 		params.AggregateIds = append(params.AggregateIds, draft.AggregateID.String())
 		params.Payloads = append(params.Payloads, string(draft.Payload))
 		params.Metadata = append(params.Metadata, string(metadata))
-		params.DelaysSeconds = append(params.DelaysSeconds, float64(draft.Delay)/float64(time.Second))
+		params.DelaysSeconds = append(params.DelaysSeconds, draft.Delay.Seconds())
+		size += len(draft.EventType) + len(draft.IdempotencyKey) + len(draft.AggregateType) + len(draft.Payload) + len(metadata)
 	}
-	rows, err := q.OutboxEnqueue(ctx, params)
-	receipts := make([]Receipt, 0, len(rows))
-	for _, row := range rows {
-		receipts = append(receipts, Receipt{ID: row.EventID, Duplicate: row.Duplicate, SamePayload: row.SamePayload})
+	if size > maxCall {
+		return params, &ConfigError{"drafts", fmt.Sprintf("%d bytes in all", size), fmt.Sprintf("at most %d bytes in one call", maxCall)}
 	}
-	return receipts, err
+	return params, nil
 }

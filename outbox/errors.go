@@ -99,15 +99,29 @@ func translate(doing string, err error) error {
 			Field: field, Problem: "breaks " + pgErr.ConstraintName, Allowed: "see the constraint",
 		})
 	}
-	switch pgErr.Code {
-	case "22P02", "22P05", "22003", "22021":
-		// jsonb refuses what JSON allows, such as numbers beyond its range. The server's text would quote the payload.
-		return fmt.Errorf("outbox: %s: %w", doing, &event.InvalidError{
-			Field: "Payload", Problem: "is refused by jsonb (SQLSTATE " + pgErr.Code + ")", Allowed: "what jsonb can hold",
-		})
-	}
 	if known, ok := byState[pgErr.Code]; ok {
 		return fmt.Errorf("outbox: %s: %w: %w", doing, known, err)
 	}
 	return fmt.Errorf("outbox: %s: %w", doing, err)
+}
+
+// translatePayload also knows the ways in which a payload can be JSON and still no jsonb, where the checks before the SQL
+// cannot tell: in databases that are not encoded in UTF-8. The server's text would quote the payload.
+func translatePayload(doing string, err error) error {
+	switch state := sqlState(err); state {
+	case "22P02", "22P05", "22003", "22021":
+		return fmt.Errorf("outbox: %s: %w", doing, &event.InvalidError{
+			Field: "Payload", Problem: "is refused by jsonb (SQLSTATE " + state + ")", Allowed: "what jsonb can hold",
+		})
+	}
+	return translate(doing, err)
+}
+
+// sqlState is empty for what is no answer of the server.
+func sqlState(err error) string {
+	var pgErr *pgconn.PgError
+	if !errors.As(err, &pgErr) {
+		return ""
+	}
+	return pgErr.Code
 }

@@ -54,7 +54,7 @@ type Blocker struct {
 
 // Explain says why an event does not move, or returns nil when there is no such event.
 func Explain(ctx context.Context, tx DB, eventID uuid.UUID) (*Explanation, error) {
-	rows, err := db.New(tx).OutboxExplain(ctx, db.OutboxExplainParams{EventID: eventID})
+	rows, err := on(tx).OutboxExplain(ctx, db.OutboxExplainParams{EventID: eventID})
 	if err != nil || len(rows) == 0 {
 		return nil, translate("explain", err)
 	}
@@ -63,7 +63,10 @@ func Explain(ctx context.Context, tx DB, eventID uuid.UUID) (*Explanation, error
 
 // ExplainAggregate explains the event that an aggregate stands at, or returns nil when none of its events waits.
 func ExplainAggregate(ctx context.Context, tx DB, aggregateType string, aggregateID uuid.UUID) (*Explanation, error) {
-	ids, err := db.New(tx).OutboxOldestOfAggregate(ctx, db.OutboxOldestOfAggregateParams{
+	if err := checkTexts("aggregateType", aggregateType); err != nil {
+		return nil, err
+	}
+	ids, err := on(tx).OutboxOldestOfAggregate(ctx, db.OutboxOldestOfAggregateParams{
 		AggregateType: aggregateType, AggregateID: aggregateID,
 	})
 	if err != nil || len(ids) == 0 {

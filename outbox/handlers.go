@@ -52,7 +52,13 @@ func HandleTx[P any](h *Handlers, of event.Definition[P], handler func(ctx conte
 
 // Use adds middleware around every handler, the first one outermost.
 func (h *Handlers) Use(middlewares ...event.Middleware) {
-	h.middlewares = append(h.middlewares, middlewares...)
+	for _, middleware := range middlewares {
+		if middleware == nil {
+			h.errs = append(h.errs, &ConfigError{"Handlers", "nil as a middleware", "functions"})
+			continue
+		}
+		h.middlewares = append(h.middlewares, middleware)
+	}
 }
 
 // Types lists the registered event types in alphabetical order.

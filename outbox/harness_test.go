@@ -118,7 +118,11 @@ type running struct {
 // work starts a worker, and stops it at the end of the test, which fails unless that goes clean.
 func (r *rig) work(handlers *outbox.Handlers, cfg outbox.Config) *running {
 	r.Helper()
+	sessions := `(select count(*) from pg_stat_activity where datname = current_database() and application_name = 'pgrail worker')`
+	before := value[int](r, `select `+sessions)
 	w := r.workOn(r.db, handlers, cfg)
+	// A worker that is stopped before it runs never runs.
+	r.until(sessions+` > $1`, before)
 	r.Cleanup(func() {
 		if err := w.stop(r.TB); err != nil {
 			r.Errorf("worker: %v\n%s", err, w.log)

@@ -141,7 +141,7 @@ func (c Config) check(types []string) (internal.Config, error) {
 		Logger:       c.Logger,
 	}
 	checked.Policy = internal.Policy{
-		MaxAttempts: count("MaxAttempts", c.MaxAttempts, 8, 20),
+		MaxAttempts: count("MaxAttempts", c.MaxAttempts, 8, maxAttempts),
 		BaseDelay:   duration("BaseDelay", c.BaseDelay, time.Minute, 5*time.Second, time.Hour),
 		Snooze:      duration("Snooze", c.Snooze, 5*time.Minute, time.Minute, time.Hour),
 	}
