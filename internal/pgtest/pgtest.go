@@ -24,7 +24,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -40,49 +39,6 @@ type DB struct {
 	// Pool is closed at the end of the test, which fails if connections are
 	// still in use then.
 	Pool *pgxpool.Pool
-}
-
-type config struct {
-	empty    bool
-	settings map[string]string
-	pool     func(*pgxpool.Config)
-}
-
-// An Option changes what New makes.
-type Option func(*config)
-
-// Empty leaves the schema out.
-func Empty() Option { return func(c *config) { c.empty = true } }
-
-// Setting gives the database a server setting that sessions can change, such
-// as "timezone"; every session in it begins with that.
-func Setting(name, value string) Option {
-	return func(c *config) { c.settings[name] = value }
-}
-
-// Hostile gives the database the settings of an administrator with unusual
-// taste, each of which breaks statements that lean on the defaults. A later
-// Setting overrides one of them: pgx itself reads times in text form, as in its
-// exec and simple protocol modes, only with "datestyle" ISO.
-func Hostile() Option {
-	return func(c *config) { maps.Copy(c.settings, hostile) }
-}
-
-var hostile = map[string]string{
-	"timezone":                  "Australia/Adelaide", // half an hour off, daylight saving in January
-	"datestyle":                 "SQL, DMY",
-	"intervalstyle":             "sql_standard",
-	"bytea_output":              "escape",
-	"extra_float_digits":        "-15",
-	"search_path":               "pg_temp",
-	"array_nulls":               "off", // NULL in an array literal is the string
-	"transform_null_equals":     "on",  // = NULL is IS NULL
-	"plpgsql.variable_conflict": "use_variable",
-}
-
-// PoolConfig changes the pool's configuration before it opens.
-func PoolConfig(change func(*pgxpool.Config)) Option {
-	return func(c *config) { c.pool = change }
 }
 
 // New makes a database. Where there is no server at all, the test fails with an
