@@ -21,7 +21,12 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx)
+	var err error
+	if len(os.Args) == 3 && os.Args[1] == scenario.WorkerArgument {
+		err = scenario.RunWorker(ctx, os.Args[2])
+	} else {
+		err = run(ctx)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

@@ -128,9 +128,14 @@ func Drain(ctx context.Context, q Queue, n int, handle func(n int)) (Effort, err
 func waitFor(ctx context.Context, all <-chan struct{}, q Queue) error {
 	select {
 	case <-all:
+		return Acknowledged(ctx, q)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// Acknowledged waits until nothing is unfinished.
+func Acknowledged(ctx context.Context, q Queue) error {
 	for {
 		left, err := q.Unfinished(ctx)
 		if err != nil || left == 0 {

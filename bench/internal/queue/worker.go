@@ -60,12 +60,7 @@ func (q *railQueue) Insert(ctx context.Context, from, n int) error {
 }
 
 func (q *railQueue) Start(ctx context.Context, handle func(n int), fail func(error)) (func() error, error) {
-	var handlers outbox.Handlers
-	outbox.Handle(&handlers, definition, func(_ context.Context, e event.Event[payload]) error {
-		handle(e.Payload.N)
-		return nil
-	})
-	worker, err := outbox.NewWorker(q.pool, &handlers, q.config)
+	worker, err := newWorker(q.pool, q.config, handle)
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +70,29 @@ func (q *railQueue) Start(ctx context.Context, handle func(n int), fail func(err
 		}
 	}()
 	return func() error { return worker.Stop(context.WithoutCancel(ctx)) }, nil
+}
+
+func newWorker(pool *pgxpool.Pool, config outbox.Config, handle func(n int)) (*outbox.Worker, error) {
+	var handlers outbox.Handlers
+	outbox.Handle(&handlers, definition, func(_ context.Context, e event.Event[payload]) error {
+		handle(e.Payload.N)
+		return nil
+	})
+	return outbox.NewWorker(pool, &handlers, config)
+}
+
+// Run works off the database at url until ctx ends: a worker process.
+func (r Rail) Run(ctx context.Context, url string, handle func(n int)) error {
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	worker, err := newWorker(pool, r.Config, handle)
+	if err != nil {
+		return err
+	}
+	return worker.Run(ctx)
 }
 
 func (q *railQueue) Unfinished(ctx context.Context) (int, error) {

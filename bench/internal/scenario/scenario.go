@@ -26,6 +26,7 @@ var All = []Scenario{
 	{"skew", "one key per event, Zipf, one hot key", skew},
 	{"history", "work, empty polls and scrapes beside a million processed events", history},
 	{"snapshot", "a snapshot held open, then released", heldSnapshot},
+	{"kill", "repeats, burnt attempts and order when a worker process is killed", kill},
 	{"footprint", "statements, round trips, WAL and row versions per event", footprint},
 }
 
@@ -56,6 +57,7 @@ type Size struct {
 	WakeTurn     time.Duration // wake: length of a turn
 	History      int           // history: processed events
 	HeldPortions int           // snapshot: portions of Jobs while it is held
+	Kills        int           // kill: worker processes killed
 }
 
 // Full is the size that the targets are meant for.
@@ -63,7 +65,7 @@ var Full = Size{
 	Rounds: 3, Jobs: 200_000, Variants: 7,
 	Backlogs: []int{1_000, 300_000}, Calls: 41, Settle: 2 * time.Minute,
 	Singles: 10_000, IdleEvents: 300, OpenLoop: 30 * time.Second,
-	WakeRounds: 5, WakeTurn: 3 * time.Second, History: 1_000_000, HeldPortions: 3,
+	WakeRounds: 5, WakeTurn: 3 * time.Second, History: 1_000_000, HeldPortions: 3, Kills: 5,
 }
 
 // Quick shows in a few minutes where a change leads; its verdicts are a hint.
@@ -71,7 +73,7 @@ var Quick = Size{
 	Rounds: 1, Jobs: 50_000, Variants: 3,
 	Backlogs: []int{1_000, 50_000}, Calls: 21, Settle: 30 * time.Second,
 	Singles: 2_000, IdleEvents: 50, OpenLoop: 8 * time.Second,
-	WakeRounds: 3, WakeTurn: time.Second, History: 200_000, HeldPortions: 2,
+	WakeRounds: 3, WakeTurn: time.Second, History: 200_000, HeldPortions: 2, Kills: 3,
 }
 
 // Smoke is just enough to run every line.
@@ -79,5 +81,5 @@ var Smoke = Size{
 	Rounds: 1, Jobs: 1_000, Variants: 1,
 	Backlogs: []int{100, 500}, Calls: 3, Settle: 5 * time.Second,
 	Singles: 100, IdleEvents: 3, OpenLoop: time.Second,
-	WakeRounds: 1, WakeTurn: 200 * time.Millisecond, History: 2_000, HeldPortions: 1,
+	WakeRounds: 1, WakeTurn: 200 * time.Millisecond, History: 2_000, HeldPortions: 1, Kills: 0,
 }

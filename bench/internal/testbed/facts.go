@@ -36,17 +36,21 @@ func (b *Bed) appendServer(ctx context.Context, facts [][]any) ([][]any, error) 
 	}
 	slices.Sort(names[1:])
 	for _, name := range names {
-		var value string
-		if err := b.admin.QueryRow(ctx, `SELECT pg_catalog.current_setting($1::text)`, name).Scan(&value); err != nil {
+		value, err := b.setting(ctx, name)
+		if err != nil {
 			return nil, err
 		}
 		facts = append(facts, []any{"PostgreSQL " + name, value})
+	}
+	storage, err := b.storage(ctx)
+	if err != nil {
+		return nil, err
 	}
 	commit, err := b.commitTime(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return append(facts, []any{"smallest durable commit, median", fmt.Sprintf("%.2f ms", commit)}), nil
+	return append(facts, []any{"storage", storage}, []any{"smallest durable commit, median", fmt.Sprintf("%.2f ms", commit)}), nil
 }
 
 // commitTime is what the disk gives: the least that anything durable costs here.

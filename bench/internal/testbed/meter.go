@@ -16,6 +16,11 @@ type Meter struct {
 	roundTrips atomic.Int64
 }
 
+// Counts are those so far.
+func (m *Meter) Counts() (statements, roundTrips int64) {
+	return m.statements.Load(), m.roundTrips.Load()
+}
+
 // TraceQueryStart counts a single statement.
 func (m *Meter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	m.statements.Add(1)

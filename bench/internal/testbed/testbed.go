@@ -54,19 +54,6 @@ func Start(ctx context.Context) (*Bed, error) {
 	return b, nil
 }
 
-func (b *Bed) mustBeDurable(ctx context.Context) error {
-	for _, name := range []string{"fsync", "synchronous_commit", "full_page_writes"} {
-		var value string
-		if err := b.admin.QueryRow(ctx, `SELECT pg_catalog.current_setting($1::text)`, name).Scan(&value); err != nil {
-			return err
-		}
-		if value != "on" {
-			return fmt.Errorf("testbed: setting %s is %s; figures without durable commits say nothing", name, value)
-		}
-	}
-	return nil
-}
-
 // Close drops the templates and stops the server, if Start has started it.
 func (b *Bed) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -37,7 +37,7 @@ SELECT EXISTS (SELECT FROM pg_stat_activity AS a
 // connected may hold back the last second's.
 func (d *Database) Usage(ctx context.Context, m *Meter) (Usage, error) {
 	d.Pool.Reset()
-	conn, err := pgx.Connect(ctx, d.bed.server.URL(d.name))
+	conn, err := pgx.Connect(ctx, d.URL())
 	if err != nil {
 		return Usage{}, err
 	}
@@ -51,7 +51,8 @@ func (d *Database) Usage(ctx context.Context, m *Meter) (Usage, error) {
 	}
 	u, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Usage])
 	if m != nil {
-		u.Statements, u.RoundTrips = float64(m.statements.Load()), float64(m.roundTrips.Load())
+		statements, roundTrips := m.Counts()
+		u.Statements, u.RoundTrips = float64(statements), float64(roundTrips)
 	}
 	return u, err
 }
