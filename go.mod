@@ -3,6 +3,7 @@ module github.com/openlup/pgrail
 go 1.25.0
 
 require (
+	github.com/alecthomas/kong v1.17.0
 	github.com/amacneil/dbmate/v2 v2.28.0
 	github.com/cenkalti/backoff/v5 v5.0.3
 	github.com/google/go-cmp v0.7.0
