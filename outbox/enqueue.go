@@ -62,7 +62,9 @@ func Enqueue(ctx context.Context, tx DB, drafts ...event.Draft) ([]Receipt, erro
 
 // toParams is the one place where drafts become parameters.
 func toParams(drafts []event.Draft) (params db.OutboxEnqueueParams, err error) {
-	size := 0
+	if err := checkSize(drafts); err != nil {
+		return params, err
+	}
 	for i, draft := range drafts {
 		if err := draft.Validate(); err != nil {
 			return params, fmt.Errorf("outbox: draft %d: %w", i, err)
@@ -78,10 +80,19 @@ func toParams(drafts []event.Draft) (params db.OutboxEnqueueParams, err error) {
 		params.Payloads = append(params.Payloads, string(draft.Payload))
 		params.Metadata = append(params.Metadata, string(metadata))
 		params.DelaysSeconds = append(params.DelaysSeconds, draft.Delay.Seconds())
-		size += len(draft.EventType) + len(draft.IdempotencyKey) + len(draft.AggregateType) + len(draft.Payload) + len(metadata)
-	}
-	if size > maxCall {
-		return params, &ConfigError{"drafts", fmt.Sprintf("%d bytes in all", size), fmt.Sprintf("at most %d bytes in one call", maxCall)}
 	}
 	return params, nil
+}
+
+// checkSize counts what can be large. Metadata is bounded too tightly to matter beside it.
+func checkSize(drafts []event.Draft) error {
+	size := 0
+	for _, draft := range drafts {
+		size += len(draft.Payload) + len(draft.IdempotencyKey)
+	}
+	// A single draft that is too large is told by its own field.
+	if size > maxCall && len(drafts) > 1 {
+		return &ConfigError{"drafts", fmt.Sprintf("%d bytes in all", size), fmt.Sprintf("at most %d bytes in one call", maxCall)}
+	}
+	return nil
 }
