@@ -29,6 +29,14 @@ DATABASE_TESTS = $(shell go list -f '{{$$p := .ImportPath}}{{range .TestImports}
 test-docker: ## run the tests that have databases against a container of PGRAIL_TEST_IMAGE
 	PGRAIL_TEST_SERVER=docker go test -count=1 -timeout=8m $(DATABASE_TESTS)
 
+# Of these versions each is one that .ci/server-binaries finds or fetches.
+VERSIONS ?= 14 15 16 17 18
+MATRIX_PACKAGES ?= $(DATABASE_TESTS)
+
+.PHONY: test-matrix
+test-matrix: ## run the tests that have databases on servers of each version; VERSIONS="14 18" chooses
+	.ci/test-matrix "$(VERSIONS)" $(MATRIX_PACKAGES)
+
 .PHONY: verify
 verify: verify-generated verify-format verify-modules verify-code verify-queries ## check everything that tests do not
 
@@ -59,6 +67,6 @@ verify-queries: ## prepare every query on a server
 .PHONY: demo
 demo: ## run the example application; EVENTS=file or - reads your own events, DATABASE_URL=... uses your own database
 	@mkdir -p bin
-	@go build -o bin/withdb ./internal/pgtest/withdb
-	@go build -C examples -o ../bin/demo ./demo
+	go build -o bin/withdb ./internal/pgtest/withdb
+	go build -C examples -o ../bin/demo ./demo
 	@exec $(if $(findstring command,$(origin DATABASE_URL)),,bin/withdb -empty) bin/demo "$${EVENTS:-examples/demo/events.jsonl}"
