@@ -48,11 +48,12 @@ FROM public.outbox_halted_aggregates AS h
 WHERE h.aggregate_type = @aggregate_type::text AND h.aggregate_id = @aggregate_id::uuid;
 
 -- name: OperateDiscarded :many
--- OperateDiscarded selects discarded events to be redriven, oldest first; what is null selects nothing away.
+-- OperateDiscarded selects discarded events to be redriven, oldest first; what is null or empty selects nothing away.
 SELECT e.id, e.event_type, e.aggregate_type, e.aggregate_id, coalesce(e.metadata ->> 'discardReason', '')::text AS reason,
   date_part('epoch', clock_timestamp() - e.created_at)::double precision AS age_seconds
 FROM public.outbox_events AS e
 WHERE e.status = 'discarded'
+  AND (cardinality(@event_ids::text[]) = 0 OR e.id = ANY ((@event_ids::text[])::uuid[]))
   AND (sqlc.narg('event_type')::text IS NULL OR e.event_type = sqlc.narg('event_type')::text)
   AND (sqlc.narg('aggregate_type')::text IS NULL OR e.aggregate_type = sqlc.narg('aggregate_type')::text)
   AND (sqlc.narg('aggregate_id')::uuid IS NULL OR e.aggregate_id = sqlc.narg('aggregate_id')::uuid)
@@ -66,6 +67,7 @@ SELECT e.id, e.event_type, e.aggregate_type, e.aggregate_id, e.status AS reason,
   date_part('epoch', clock_timestamp() - e.created_at)::double precision AS age_seconds
 FROM public.outbox_events AS e
 WHERE e.status IN ('pending', 'failed', 'processing')
+  AND (cardinality(@event_ids::text[]) = 0 OR e.id = ANY ((@event_ids::text[])::uuid[]))
   AND (sqlc.narg('event_type')::text IS NULL OR e.event_type = sqlc.narg('event_type')::text)
   AND (sqlc.narg('aggregate_type')::text IS NULL OR e.aggregate_type = sqlc.narg('aggregate_type')::text)
   AND (sqlc.narg('aggregate_id')::uuid IS NULL OR e.aggregate_id = sqlc.narg('aggregate_id')::uuid)
@@ -142,7 +144,8 @@ ORDER BY 1, 2;
 -- OperateRecent reads events that moved within the last seconds or stand at the front.
 SELECT e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.status, e.attempts, coalesce(e.error, '')::text AS error,
   coalesce(e.metadata ->> 'claimToken', '')::text AS claim_token, coalesce(e.metadata ->> 'discardReason', '')::text AS discard_reason,
-  date_part('epoch', e.available_at - clock_timestamp())::double precision AS due_in_seconds
+  date_part('epoch', e.available_at - clock_timestamp())::double precision AS due_in_seconds,
+  date_part('epoch', clock_timestamp() - e.created_at)::double precision AS age_seconds
 FROM public.outbox_recent(p_seconds => @since_seconds::double precision, p_limit => @at_most::integer) AS e
 ORDER BY e.created_at, e.id;
 
@@ -150,7 +153,8 @@ ORDER BY e.created_at, e.id;
 -- OperateFollowed reads the events with these ids again.
 SELECT e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.status, e.attempts, coalesce(e.error, '')::text AS error,
   coalesce(e.metadata ->> 'claimToken', '')::text AS claim_token, coalesce(e.metadata ->> 'discardReason', '')::text AS discard_reason,
-  date_part('epoch', e.available_at - clock_timestamp())::double precision AS due_in_seconds
+  date_part('epoch', e.available_at - clock_timestamp())::double precision AS due_in_seconds,
+  date_part('epoch', clock_timestamp() - e.created_at)::double precision AS age_seconds
 FROM public.outbox_events AS e
 WHERE e.id = ANY ((@event_ids::text[])::uuid[])
 ORDER BY e.created_at, e.id;

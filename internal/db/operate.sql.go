@@ -289,15 +289,17 @@ SELECT e.id, e.event_type, e.aggregate_type, e.aggregate_id, e.status AS reason,
   date_part('epoch', clock_timestamp() - e.created_at)::double precision AS age_seconds
 FROM public.outbox_events AS e
 WHERE e.status IN ('pending', 'failed', 'processing')
-  AND ($1::text IS NULL OR e.event_type = $1::text)
-  AND ($2::text IS NULL OR e.aggregate_type = $2::text)
-  AND ($3::uuid IS NULL OR e.aggregate_id = $3::uuid)
-  AND ($4::text IS NULL OR e.status = $4::text)
+  AND (cardinality($1::text[]) = 0 OR e.id = ANY (($1::text[])::uuid[]))
+  AND ($2::text IS NULL OR e.event_type = $2::text)
+  AND ($3::text IS NULL OR e.aggregate_type = $3::text)
+  AND ($4::uuid IS NULL OR e.aggregate_id = $4::uuid)
+  AND ($5::text IS NULL OR e.status = $5::text)
 ORDER BY e.created_at DESC, e.id DESC
-LIMIT $5::integer
+LIMIT $6::integer
 `
 
 type OperateActiveParams struct {
+	EventIds      []string
 	EventType     *string
 	AggregateType *string
 	AggregateID   *uuid.UUID
@@ -317,6 +319,7 @@ type OperateActiveRow struct {
 // OperateActive selects events to be discarded, youngest first: so that giving up one does not hand out the next.
 func (q *Queries) OperateActive(ctx context.Context, arg OperateActiveParams) ([]OperateActiveRow, error) {
 	rows, err := q.db.Query(ctx, operateActive,
+		arg.EventIds,
 		arg.EventType,
 		arg.AggregateType,
 		arg.AggregateID,
@@ -519,15 +522,17 @@ SELECT e.id, e.event_type, e.aggregate_type, e.aggregate_id, coalesce(e.metadata
   date_part('epoch', clock_timestamp() - e.created_at)::double precision AS age_seconds
 FROM public.outbox_events AS e
 WHERE e.status = 'discarded'
-  AND ($1::text IS NULL OR e.event_type = $1::text)
-  AND ($2::text IS NULL OR e.aggregate_type = $2::text)
-  AND ($3::uuid IS NULL OR e.aggregate_id = $3::uuid)
-  AND ($4::text IS NULL OR e.metadata ->> 'discardReason' = $4::text)
+  AND (cardinality($1::text[]) = 0 OR e.id = ANY (($1::text[])::uuid[]))
+  AND ($2::text IS NULL OR e.event_type = $2::text)
+  AND ($3::text IS NULL OR e.aggregate_type = $3::text)
+  AND ($4::uuid IS NULL OR e.aggregate_id = $4::uuid)
+  AND ($5::text IS NULL OR e.metadata ->> 'discardReason' = $5::text)
 ORDER BY e.created_at, e.id
-LIMIT $5::integer
+LIMIT $6::integer
 `
 
 type OperateDiscardedParams struct {
+	EventIds      []string
 	EventType     *string
 	AggregateType *string
 	AggregateID   *uuid.UUID
@@ -544,9 +549,10 @@ type OperateDiscardedRow struct {
 	AgeSeconds    float64
 }
 
-// OperateDiscarded selects discarded events to be redriven, oldest first; what is null selects nothing away.
+// OperateDiscarded selects discarded events to be redriven, oldest first; what is null or empty selects nothing away.
 func (q *Queries) OperateDiscarded(ctx context.Context, arg OperateDiscardedParams) ([]OperateDiscardedRow, error) {
 	rows, err := q.db.Query(ctx, operateDiscarded,
+		arg.EventIds,
 		arg.EventType,
 		arg.AggregateType,
 		arg.AggregateID,
@@ -678,7 +684,8 @@ func (q *Queries) OperateEvents(ctx context.Context, arg OperateEventsParams) ([
 const operateFollowed = `-- name: OperateFollowed :many
 SELECT e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.status, e.attempts, coalesce(e.error, '')::text AS error,
   coalesce(e.metadata ->> 'claimToken', '')::text AS claim_token, coalesce(e.metadata ->> 'discardReason', '')::text AS discard_reason,
-  date_part('epoch', e.available_at - clock_timestamp())::double precision AS due_in_seconds
+  date_part('epoch', e.available_at - clock_timestamp())::double precision AS due_in_seconds,
+  date_part('epoch', clock_timestamp() - e.created_at)::double precision AS age_seconds
 FROM public.outbox_events AS e
 WHERE e.id = ANY (($1::text[])::uuid[])
 ORDER BY e.created_at, e.id
@@ -699,6 +706,7 @@ type OperateFollowedRow struct {
 	ClaimToken    string
 	DiscardReason string
 	DueInSeconds  float64
+	AgeSeconds    float64
 }
 
 // OperateFollowed reads the events with these ids again.
@@ -722,6 +730,7 @@ func (q *Queries) OperateFollowed(ctx context.Context, arg OperateFollowedParams
 			&i.ClaimToken,
 			&i.DiscardReason,
 			&i.DueInSeconds,
+			&i.AgeSeconds,
 		); err != nil {
 			return nil, err
 		}
@@ -960,7 +969,8 @@ func (q *Queries) OperatePrunable(ctx context.Context, arg OperatePrunableParams
 const operateRecent = `-- name: OperateRecent :many
 SELECT e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.status, e.attempts, coalesce(e.error, '')::text AS error,
   coalesce(e.metadata ->> 'claimToken', '')::text AS claim_token, coalesce(e.metadata ->> 'discardReason', '')::text AS discard_reason,
-  date_part('epoch', e.available_at - clock_timestamp())::double precision AS due_in_seconds
+  date_part('epoch', e.available_at - clock_timestamp())::double precision AS due_in_seconds,
+  date_part('epoch', clock_timestamp() - e.created_at)::double precision AS age_seconds
 FROM public.outbox_recent(p_seconds => $1::double precision, p_limit => $2::integer) AS e
 ORDER BY e.created_at, e.id
 `
@@ -981,6 +991,7 @@ type OperateRecentRow struct {
 	ClaimToken    string
 	DiscardReason string
 	DueInSeconds  float64
+	AgeSeconds    float64
 }
 
 // OperateRecent reads events that moved within the last seconds or stand at the front.
@@ -1004,6 +1015,7 @@ func (q *Queries) OperateRecent(ctx context.Context, arg OperateRecentParams) ([
 			&i.ClaimToken,
 			&i.DiscardReason,
 			&i.DueInSeconds,
+			&i.AgeSeconds,
 		); err != nil {
 			return nil, err
 		}

@@ -65,7 +65,7 @@ type Querier interface {
 	OperateBlockedAggregates(ctx context.Context, arg OperateBlockedAggregatesParams) ([]OperateBlockedAggregatesRow, error)
 	// OperateDiscard gives events up by hand; outcomes: discarded, in_flight, at_rest, not_found.
 	OperateDiscard(ctx context.Context, arg OperateDiscardParams) ([]OperateDiscardRow, error)
-	// OperateDiscarded selects discarded events to be redriven, oldest first; what is null selects nothing away.
+	// OperateDiscarded selects discarded events to be redriven, oldest first; what is null or empty selects nothing away.
 	OperateDiscarded(ctx context.Context, arg OperateDiscardedParams) ([]OperateDiscardedRow, error)
 	// OperateDormantTypes lists the event types that hold nothing up.
 	OperateDormantTypes(ctx context.Context) ([]OutboxDormantEventType, error)

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// selection names events one by one or by what they have in common.
+type selection struct {
+	IDs       []eventID  `arg:"" optional:"" name:"id" help:"Events, up to 1000. Instead, select them by the flags below."`
+	Type      string     `placeholder:"TYPE" help:"Select events of this type."`
+	Aggregate *aggregate `placeholder:"TYPE/ID" help:"Select events of this aggregate."`
+	All       bool       `help:"Select whatever the other flags do not exclude."`
+	Limit     int        `default:"1000" help:"Select no more than this, from 1 to 100000."`
+}
+
+// consent is what commands ask for that change much or destroy.
+type consent struct {
+	Yes    bool   `help:"Do it. Without this, the command shows what it would do, and refuses."`
+	DryRun bool   `help:"Show what would be done, and do nothing."`
+	By     string `placeholder:"NAME" help:"Who does it; recorded in the events. By default, the name of the system's user."`
+	Reason string `placeholder:"WHY" help:"Why; recorded in the events."`
+}
+
+func (s selection) check(filtered bool) error {
+	switch {
+	case s.Limit < 1 || s.Limit > 100000:
+		return fail(exitUse, "--limit must be 1 to 100000")
+	case len(s.IDs) > 1000:
+		return fail(exitUse, "%d events are named; at most 1000 can be", len(s.IDs))
+	case len(s.IDs) > 0 && (filtered || s.All):
+		return fail(exitUse, "name events, or select them by flags, not both")
+	case len(s.IDs) == 0 && !filtered && !s.All:
+		return fail(exitUse, "which events? Name them, select them by flags, or give --all")
+	}
+	return nil
+}
+
+// filter is how the queries take a selection.
+func (s selection) filter() (eventType, aggregateType *string, aggregateID *uuid.UUID) {
+	if s.Type != "" {
+		eventType = &s.Type
+	}
+	if s.Aggregate != nil {
+		aggregateType, aggregateID = &s.Aggregate.kind, &s.Aggregate.id
+	}
+	return eventType, aggregateType, aggregateID
+}
+
+func (s selection) ids() []uuid.UUID {
+	ids := make([]uuid.UUID, len(s.IDs))
+	for i, id := range s.IDs {
+		ids[i] = uuid.UUID(id)
+	}
+	return ids
+}
+
+func (c consent) check() error {
+	if !c.DryRun && strings.TrimSpace(c.Reason) == "" {
+		return fail(exitUse, "--reason is missing: why is it done?")
+	}
+	return nil
+}
+
+// selected is one event that would be changed, in JSON and in tables.
+type selected struct {
+	EventID    uuid.UUID `json:"event_id"`
+	EventType  string    `json:"event_type"`
+	Aggregate  string    `json:"aggregate"`
+	Why        string    `json:"reason"`
+	AgeSeconds float64   `json:"age_seconds"`
+}
+
+// preview is the result of a dry run.
+type preview struct {
+	DryRun bool       `json:"dry_run"`
+	Count  int        `json:"count"`
+	Events []selected `json:"events"`
+}
+
+// previewed is how many events a dry run names.
+const previewed = 20
+
+// showPreview ends a run that changes nothing; refused if nobody asked for a dry run.
+func (a *app) showPreview(c consent, would string, events []selected) error {
+	p := preview{DryRun: true, Count: len(events), Events: events}
+	err := a.print(p, func(t *table) {
+		if len(events) == 0 {
+			t.line("No event is selected.")
+			return
+		}
+		t.row("EVENT", "TYPE", "AGGREGATE", "AGE", "REASON")
+		for _, e := range events[:min(len(events), previewed)] {
+			t.row(e.EventID, e.EventType, e.Aggregate, span(inSeconds(e.AgeSeconds)), e.Why)
+		}
+		if more := len(events) - previewed; more > 0 {
+			t.line("and %d more", more)
+		}
+	})
+	if err != nil || c.DryRun || len(events) == 0 {
+		return err
+	}
+	return fail(exitRefused, "this would %s %s; nothing was changed\nTo do it, add --yes.", would, counted(len(events), "event"))
+}
