@@ -110,7 +110,11 @@ begin
   update public.outbox_events e
   set lane = case when t.blocked_by is null then 'queued' else 'barred' end, blocked_by = t.blocked_by
   from unnest(v_ids, v_blockers, v_blocked_by) t(id, blocker, blocked_by)
+  left join public.outbox_events b on b.id = t.blocker
   where e.id = t.id
+    -- A hand may have moved the blocker elsewhere before it was locked.
+    and (t.blocked_by = '' or (b.created_at, b.id) < (e.created_at, e.id)
+      and (b.aggregate_id, b.aggregate_type, b.event_type) = (e.aggregate_id, e.aggregate_type, coalesce(t.blocked_by, e.event_type)))
     -- "is true" keeps this a hashed look-up; as a join it would be a nested loop, with hash joins switched off.
     and (t.blocker in (select h.id from unnest(v_held) h(id))) is true;
 end $$;
