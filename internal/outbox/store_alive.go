@@ -15,8 +15,8 @@ func (s *store) recover(ctx context.Context, types, known []string) (int32, erro
 }
 
 func (s *store) fallAsleep(ctx context.Context) (bool, error) {
-	n, err := s.q.OutboxFallAsleep(ctx)
-	return n > 0, s.heard(err)
+	asked, err := s.q.OutboxFallAsleep(ctx)
+	return asked, s.heard(err)
 }
 
 func (s *store) stayAwake(ctx context.Context) error { return s.heard(s.q.OutboxStayAwake(ctx)) }

@@ -1,0 +1,148 @@
+package outbox
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func newTestBreakers(pause time.Duration) (*breakers, *journal) {
+	log := &journal{}
+	return newBreakers(pause, slog.New(slog.NewTextHandler(log, nil))), log
+}
+
+func of(eventType string, trial bool) Claimed {
+	return Claimed{Envelope: Envelope{EventType: eventType}, Trial: trial}
+}
+
+// plan writes down asks in a short form.
+func plan(asks []ask) (s string) {
+	for _, a := range asks {
+		s += fmt.Sprintf("%v %d", a.types, a.limit)
+		if a.trial {
+			s += " trial"
+		}
+		s += "; "
+	}
+	return s
+}
+
+func TestP6_BreakerOpensTriesAndCloses(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b, log := newTestBreakers(5 * time.Second)
+		types := []string{"a", "b", "c"}
+		expect := func(want string) {
+			t.Helper()
+			if diff := cmp.Diff(want, plan(b.asks(types, 100))); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+		expect("[a b c] 100; ")
+		b.ended(of("a", false), well)
+		b.ended(of("a", false), unknown)
+		expect("[a b c] 100; ")
+
+		delay := b.ended(of("a", false), out)
+		if rest := b.rest("a"); rest < 3750*time.Millisecond || rest > 6250*time.Millisecond || delay <= rest {
+			t.Errorf("rests for %v, and the event is put off for %v", rest, delay)
+		}
+		if b.rest("b") != 0 {
+			t.Error("b rests too")
+		}
+		expect("[b c] 100; ")
+		// Those that were under way fail too, and tell nothing new.
+		before := b.rest("a")
+		for range 50 {
+			if delay := b.ended(of("a", false), out); delay <= before {
+				t.Errorf("a straggler is put off for %v only", delay)
+			}
+		}
+		if b.rest("a") != before {
+			t.Error("stragglers moved the end of the pause")
+		}
+
+		elapse(before)
+		expect("[a] 1 trial; [b c] 99; ")
+		b.tries("a")
+		expect("[b c] 100; ")
+		// The old ones tell nothing now either, good or bad.
+		b.ended(of("a", false), well)
+		b.ended(of("a", false), out)
+		expect("[b c] 100; ")
+		b.ended(of("a", true), well)
+		expect("[a] 2 trial; [b c] 98; ")
+
+		for n := 2; n < fullQuota; n++ {
+			b.tries("a")
+			b.ended(of("a", true), well)
+		}
+		expect("[a b c] 100; ")
+		if log.lines("pauses", "event_type=a") != 1 || log.lines("full speed") != 1 {
+			t.Errorf("\n%s", log)
+		}
+	})
+}
+
+// A trial that ends without a verdict is counted back: else its type would never be claimed again.
+func TestP6_EveryTrialIsCountedBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b, _ := newTestBreakers(time.Second)
+		b.ended(of("a", false), out)
+		for _, tells := range []health{unknown, out, unknown, out, unknown} {
+			elapse(maxPause * 2)
+			if got := plan(b.asks([]string{"a"}, 10)); got != "[a] 1 trial; " {
+				t.Fatalf("after a trial that ended: %q", got)
+			}
+			b.tries("a")
+			if got := plan(b.asks([]string{"a"}, 10)); got != "" {
+				t.Fatalf("beside a trial: %q", got)
+			}
+			b.ended(of("a", true), tells)
+		}
+	})
+}
+
+// Each pause is twice the last, to a bound, and a failed trial begins anew with one.
+func TestP6_PausesGrowToABound(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b, _ := newTestBreakers(time.Second)
+		b.ended(of("a", false), out)
+		want := time.Second
+		for range 12 {
+			rest := b.rest("a")
+			if rest < want*3/4 || rest > want*5/4 {
+				t.Errorf("rests for %v, want about %v", rest, want)
+			}
+			elapse(rest)
+			for range 3 {
+				b.tries("a")
+			}
+			b.ended(of("a", true), well)
+			b.ended(of("a", true), out)
+			if got := b.types["a"].quota; got != 1 {
+				t.Fatalf("%d trials at once after one failed", got)
+			}
+			b.ended(of("a", true), out) // the third one, from before the pause
+			want = min(2*want, maxPause)
+		}
+	})
+}
+
+func TestTrialsTakeNoMoreThanThereIs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b, _ := newTestBreakers(time.Second)
+		for _, eventType := range []string{"a", "b", "c"} {
+			b.ended(of(eventType, false), out)
+		}
+		elapse(2 * time.Second)
+		if got := plan(b.asks([]string{"a", "b", "c", "d"}, 2)); got != "[a] 1 trial; [b] 1 trial; " {
+			t.Errorf("with two slots: %s", got)
+		}
+		if got := plan(b.asks([]string{"a", "b", "c", "d"}, 4)); got != "[a] 1 trial; [b] 1 trial; [c] 1 trial; [d] 1; " {
+			t.Errorf("with four slots: %s", got)
+		}
+	})
+}
