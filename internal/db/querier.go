@@ -149,6 +149,10 @@ type Querier interface {
 	OutboxStayAwake(ctx context.Context) error
 	// OutboxTakeOver gives the events of dead workers back and returns how many.
 	OutboxTakeOver(ctx context.Context, arg OutboxTakeOverParams) (int32, error)
+	// WebhookInboxPrune deletes old messages of a source and returns how many.
+	WebhookInboxPrune(ctx context.Context, arg WebhookInboxPruneParams) (int32, error)
+	// WebhookInboxRecord is false if the message had been recorded before. It waits for whoever is just recording it.
+	WebhookInboxRecord(ctx context.Context, arg WebhookInboxRecordParams) (bool, error)
 }
 
 var _ Querier = (*Queries)(nil)
