@@ -21,7 +21,7 @@ import (
 )
 
 func main() {
-	verbose := flag.Bool("v", false, "log what the packages have to say, each failed delivery among it")
+	verbose := flag.Bool("v", false, "log what the packages have to say, failed deliveries among it")
 	workers := flag.Int("workers", 3, "how many workers deliver, 1 to 20")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: DATABASE_URL=postgres://... demo [flags] events.jsonl (or - for standard input)")
@@ -33,7 +33,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	level := slog.LevelError
+	level := slog.LevelError + 1 // not even discarded events: the progress counts them
 	if *verbose {
 		level = slog.LevelInfo
 	}
