@@ -22,8 +22,8 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	var err error
-	if len(os.Args) == 3 && os.Args[1] == scenario.WorkerArgument {
-		err = scenario.RunWorker(ctx, os.Args[2])
+	if url := os.Getenv(scenario.WorkerURL); url != "" {
+		err = scenario.RunWorker(ctx, url)
 	} else {
 		err = run(ctx)
 	}
@@ -38,7 +38,7 @@ func run(ctx context.Context) error {
 	smoke := flag.Bool("smoke", false, "run every line once, on sizes too small to judge")
 	quick := flag.Bool("quick", false, "sizes for trying a change")
 	shape := flag.String("shape", "", "claim cost of the shapes whose names begin like this only")
-	huge := flag.Bool("huge", false, "claim cost at 1,000,000 rows too")
+	huge := flag.Bool("huge", false, "claims at 1,000,000 rows too, and a history of 10,000,000")
 	strict := flag.Bool("strict", false, "fail when a target is missed")
 	flag.Usage = usage
 	flag.Parse()
@@ -56,6 +56,7 @@ func run(ctx context.Context) error {
 	size.Shape = *shape
 	if *huge {
 		size.Backlogs = append(size.Backlogs, 1_000_000)
+		size.History = 10_000_000
 	}
 	out := report.New(os.Stdout)
 	out.Unjudged = *smoke
@@ -79,7 +80,7 @@ func measure(ctx context.Context, chosen []scenario.Scenario, out *report.Report
 		return err
 	}
 	fmt.Println("# Benchmarks")
-	out.Heading("Machine and versions", "")
+	out.Heading("Machine and versions")
 	out.Table([]string{"what", "value"}, facts...)
 	start := time.Now()
 	env := scenario.Env{Bed: bed, Report: out, Size: size, Log: func(format string, args ...any) {

@@ -22,12 +22,10 @@ type Report struct {
 // New returns a report that writes to w.
 func New(w io.Writer) *Report { return &Report{w: w} }
 
-// Heading opens a section; about says how its figures were made.
-func (r *Report) Heading(title, about string) {
-	fmt.Fprintf(r.w, "\n## %s\n\n%s\n", title, about)
-}
+// Heading opens a section.
+func (r *Report) Heading(title string) { fmt.Fprintf(r.w, "\n## %s\n", title) }
 
-// Note adds a paragraph to the section.
+// Note adds a paragraph: how the figures were made, what they mean.
 func (r *Report) Note(format string, args ...any) {
 	fmt.Fprintf(r.w, "\n"+format+"\n", args...)
 }

@@ -66,8 +66,9 @@ func (r *Report) Summary() (missed int) {
 	if len(r.verdicts) == 0 {
 		return 0
 	}
+	r.Heading("Targets")
 	if r.Unjudged {
-		r.Heading("Targets", "Not judged: this run's sizes are too small to say anything.")
+		r.Note("Not judged: this run's sizes are too small to say anything.")
 		return 0
 	}
 	var rows [][]any
@@ -77,7 +78,7 @@ func (r *Report) Summary() (missed int) {
 		}
 		rows = append(rows, []any{v.what, Number(v.figure) + v.limit.unit, v.limit, v})
 	}
-	r.Heading("Targets", fmt.Sprintf("%d of %d met.", len(rows)-missed, len(rows)))
+	r.Note("%d of %d met.", len(rows)-missed, len(rows))
 	r.Table([]string{"target", "measured", "to reach", "verdict"}, rows...)
 	return missed
 }

@@ -11,10 +11,10 @@ import (
 )
 
 func claimCost(ctx context.Context, env Env) error {
-	env.Report.Heading("Claim cost against backlog", fmt.Sprintf(
-		"Committed calls of `outbox_claim_batch` for %d rows, in ms, with n rows ahead of fresh ones of an aggregate each. "+
-			"The backlog may settle first: rows are filed when a claim first sees them. Then the sizes take turns, call by call, "+
-			"so that whatever else the machine does meets them alike. CPU is what the server computed, the wait for the disk excluded.", batch))
+	env.Report.Heading("Claim cost against backlog")
+	env.Report.Note("Committed calls of `outbox_claim_batch` for %d rows, in ms, with n rows ahead of fresh ones of an aggregate each. "+
+		"The backlog may settle first: rows are filed when a claim first sees them. Then the sizes take turns, call by call, "+
+		"so that whatever else the machine does meets them alike. CPU is what the server computed, the wait for the disk excluded.", batch)
 	var warm, settling [][]any
 	insert := math.NaN()
 	for _, shape := range rail.Shapes {

@@ -19,9 +19,9 @@ const batchSize = 5000
 var insertConns = []int{1, 2, 4}
 
 func enqueue(ctx context.Context, env Env) error {
-	env.Report.Heading("Enqueueing", fmt.Sprintf(
-		"Events per second written with no worker running: in batches of %d, River by InsertManyFast (COPY), the rail by Enqueue, "+
-			"which locks aggregates, stamps and checks for duplicates; and one event per transaction. Aggregates: one per event.", batchSize))
+	env.Report.Heading("Enqueueing")
+	env.Report.Note("Events per second written with no worker running: in batches of %d, River by InsertManyFast (COPY), the rail by Enqueue, "+
+		"which locks aggregates, stamps and checks for duplicates; and one event per transaction. Aggregates: one per event.", batchSize)
 	bulk := func(conns int) (rails, rivers *runner) { return inserters(conns, batchSize, "batches") }
 	single := func(conns int) (rails, rivers *runner) { return inserters(conns, 1, "one per transaction") }
 	var rows [][]any

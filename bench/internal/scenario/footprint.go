@@ -11,10 +11,10 @@ import (
 // footprint measures what an event costs from its insert to its acknowledgement.
 func footprint(ctx context.Context, env Env) error {
 	n := env.Size.Jobs / 4
-	env.Report.Heading("What an event costs", fmt.Sprintf(
-		"Per event, of %d, one aggregate each. Statements and round trips are the client's; transactions, WAL and row versions "+
-			"(inserted and updated rows) are the server's, everything in the background included. HOT is the share of updates that "+
-			"touched no index. Disk is what tables and indexes grew by.", n))
+	env.Report.Heading("What an event costs")
+	env.Report.Note("Per event, of %d, one aggregate each. Statements and round trips are the client's; transactions, WAL and row versions "+
+		"(inserted and updated rows) are the server's, everything in the background included. HOT is the share of updates that "+
+		"touched no index. Disk is what tables and indexes grew by.", n)
 	var rows [][]any
 	for _, c := range []struct {
 		name string

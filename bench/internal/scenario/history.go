@@ -17,8 +17,9 @@ import (
 // history measures what does not get dearer as processed events pile up: work, the
 // look at an empty queue, and a scrape of the statistics.
 func history(ctx context.Context, env Env) error {
-	env.Report.Heading("History", "With that many processed events in the table: acknowledged events per second of the default worker; and "+
-		"the median time, in ms, of a claim that finds nothing and of a scrape (`outbox_stats`), each on an otherwise empty queue "+
+	env.Report.Heading("History")
+	env.Report.Note("With that many processed events in the table: acknowledged events per second of the default worker; and " +
+		"the median time, in ms, of a claim that finds nothing and of a scrape (`outbox_stats`), each on an otherwise empty queue " +
 		"and the scrape beside a backlog too.")
 	var results []historyCost
 	for _, n := range []int{0, env.Size.History} {

@@ -17,9 +17,9 @@ import (
 	"github.com/openlup/pgrail/outbox"
 )
 
-// WorkerArgument makes this program the process to be killed: it works off the
-// database named by the argument after it and prints the number of each event.
-const WorkerArgument = "worker-to-be-killed"
+// WorkerURL is the environment variable that makes this program the process to be
+// killed: it works off the database named there, and prints each event's number.
+const WorkerURL = "PGRAIL_BENCH_WORKER_URL"
 
 // killLease is the shortest there is; held events come back after it.
 const killLease = 30 * time.Second
@@ -34,10 +34,10 @@ func RunWorker(ctx context.Context, url string) error {
 // kill measures what the death of a worker process costs.
 func kill(ctx context.Context, env Env) error {
 	n := env.Size.Jobs / 10
-	env.Report.Heading("kill -9", fmt.Sprintf(
-		"A worker process is killed %d times while it works off %d events of %d aggregates, and another takes over. Lease %v. "+
-			"Repeats are events whose handler had run but whose acknowledgement was lost with the process.",
-		env.Size.Kills, n, n/10, killLease))
+	env.Report.Heading("kill -9")
+	env.Report.Note("A worker process is killed %d times while it works off %d events of %d aggregates, and another takes over. Lease %v. "+
+		"Repeats are events whose handler had run but whose acknowledgement was lost with the process.",
+		env.Size.Kills, n, n/10, killLease)
 	aggregates := make([]uuid.UUID, n)
 	for i := range aggregates {
 		aggregates[i] = rail.OneEach(i % max(1, n/10))
@@ -79,7 +79,8 @@ func (l *killLog) work(ctx context.Context, q queue.Queue, handled int, before f
 	if err != nil {
 		return err
 	}
-	child := exec.CommandContext(ctx, self, WorkerArgument, q.Database().URL())
+	child := exec.CommandContext(ctx, self)
+	child.Env = append(os.Environ(), WorkerURL+"="+q.Database().URL())
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
 	if err != nil {

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -26,11 +25,11 @@ var latencyContenders = []struct {
 }
 
 func latency(ctx context.Context, env Env) error {
-	env.Report.Heading("Latency", fmt.Sprintf(
-		"From the return of the producer's commit to the start of the handler, in ms; producer and worker are in one process. "+
-			"Idle: one event at a time, after a random pause of 150 to 350 ms. Open loop: %d events/s are due at fixed times, "+
-			"whether or not the earlier ones are through; there the second row counts from when the event was due, so that "+
-			"a slow commit shows.", openRate))
+	env.Report.Heading("Latency")
+	env.Report.Note("From the return of the producer's commit to the start of the handler, in ms; producer and worker are in one process. "+
+		"Idle: one event at a time, after a random pause of 150 to 350 ms. Open loop: %d events/s are due at fixed times, "+
+		"whether or not the earlier ones are through; there the second row counts from when the event was due, so that "+
+		"a slow commit shows.", openRate)
 	var rows [][]any
 	for i, c := range latencyContenders {
 		env.Log("latency: %s", c.name)

@@ -13,8 +13,9 @@ import (
 )
 
 func skew(ctx context.Context, env Env) error {
-	env.Report.Heading("Skew of keys", "Acknowledged events per second of the default worker, with handlers that do nothing but check "+
-		"the order. The events were enqueued 100 per transaction. One hot key shows the price of order: each event waits for the "+
+	env.Report.Heading("Skew of keys")
+	env.Report.Note("Acknowledged events per second of the default worker, with handlers that do nothing but check " +
+		"the order. The events were enqueued 100 per transaction. One hot key shows the price of order: each event waits for the " +
 		"acknowledgement of the one before.")
 	var rows [][]any
 	for _, s := range []struct {

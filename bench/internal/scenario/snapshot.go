@@ -18,9 +18,9 @@ import (
 // cleared away.
 func heldSnapshot(ctx context.Context, env Env) error {
 	n := env.Size.Jobs
-	env.Report.Heading("A snapshot held open", fmt.Sprintf(
-		"Acknowledged events per second of portions of %d, and the median claim of %d after each portion, in ms: before a snapshot is taken, "+
-			"while it is held, and after it has been released and the table vacuumed.", n, batch))
+	env.Report.Heading("A snapshot held open")
+	env.Report.Note("Acknowledged events per second of portions of %d, and the median claim of %d after each portion, in ms: before a snapshot is taken, "+
+		"while it is held, and after it has been released and the table vacuumed.", n, batch)
 	var rows [][]any
 	for _, c := range []snapshotContender{
 		{queue.Rail{}.String(), queue.Rail{}.Open, true},

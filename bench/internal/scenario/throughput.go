@@ -42,11 +42,11 @@ type runner struct {
 
 func throughput(ctx context.Context, env Env) error {
 	n := env.Size.Jobs
-	env.Report.Heading("Throughput", fmt.Sprintf(
-		"%d events are there; one process works them off with handlers that do nothing. Events per second from the start until "+
-			"the last acknowledgement has committed. All contenders take turns, each time on a new database; the rail keeps order, "+
-			"River has none. River gets the best of its settings below, a pool of 10, and jobs without a timeout. The processor time per "+
-			"event, in µs, is that of the database's sessions and of the working process.", n))
+	env.Report.Heading("Throughput")
+	env.Report.Note("%d events are there; one process works them off with handlers that do nothing. Events per second from the start until "+
+		"the last acknowledgement has committed. All contenders take turns, each time on a new database; the rail keeps order, "+
+		"River has none. River gets the best of its settings below, a pool of 10, and jobs without a timeout. The processor time per "+
+		"event, in µs, is that of the database's sessions and of the working process.", n)
 	peers, ours, functions, floor := runners(env.Size.Variants)
 	for round := range env.Size.Rounds {
 		for _, group := range [][]*runner{ours, peers, floor, functions} {

@@ -3,7 +3,6 @@ package scenario
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,9 +29,9 @@ CREATE TRIGGER bench_notify AFTER INSERT ON public.outbox_events FOR EACH ROW EX
 const producers = 8
 
 func wakeUp(ctx context.Context, env Env) error {
-	env.Report.Heading("What waking the worker costs producers", fmt.Sprintf(
-		"Commits per second of %d sessions that enqueue one event per transaction as fast as they can, beside a running worker. "+
-			"The modes take turns of %v on one database.", producers, env.Size.WakeTurn))
+	env.Report.Heading("What waking the worker costs producers")
+	env.Report.Note("Commits per second of %d sessions that enqueue one event per transaction as fast as they can, beside a running worker. "+
+		"The modes take turns of %v on one database.", producers, env.Size.WakeTurn)
 	q, err := queue.Rail{}.Open(ctx, env.Bed, queue.Options{Conns: producers})
 	if err != nil {
 		return err
