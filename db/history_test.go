@@ -23,20 +23,22 @@ type record struct {
 	CreatedAt time.Time
 	Status    string
 	Token     string
-	Leased    bool   // processing with a lease that runs on
-	Claimer   string // who, for claims
+	At        time.Time
+	Until     time.Time // available_at: for what is being handled the end of the lease
+	Claimer   string    // who, for claims
 }
 
 const historySchema = `
 create table public.history (
-	seq bigserial, op text, id uuid, aggregate uuid, type text, created_at timestamptz, status text, token text, leased boolean, claimer text);
+	seq bigserial, op text, id uuid, aggregate uuid, type text, created_at timestamptz, status text, token text,
+	at timestamptz, until timestamptz, claimer text);
 create function public.record_change() returns trigger language plpgsql as $$
 declare
 	e public.outbox_events;
 begin
 	if tg_op = 'DELETE' then e := old; else e := new; end if;
-	insert into public.history (op, id, aggregate, type, created_at, status, token, leased, claimer) values (tg_op, e.id, e.aggregate_id, e.event_type, e.created_at,
-		e.status, coalesce(e.metadata ->> 'claimToken', ''), e.status = 'processing' and e.available_at > clock_timestamp(), coalesce(current_setting('test.claimer', true), ''));
+	insert into public.history (op, id, aggregate, type, created_at, status, token, at, until, claimer) values (tg_op, e.id, e.aggregate_id, e.event_type, e.created_at,
+		e.status, coalesce(e.metadata ->> 'claimToken', ''), clock_timestamp(), e.available_at, coalesce(current_setting('test.claimer', true), ''));
 	return null;
 end $$;
 create trigger record_insert after insert or delete on public.outbox_events for each row execute function public.record_change();
@@ -66,6 +68,10 @@ func (c consumer) heeds(kind string) bool {
 
 func (rec record) active() bool {
 	return rec.Op != "DELETE" && (rec.Status == "pending" || rec.Status == "failed" || rec.Status == "processing")
+}
+
+func (rec record) leasedAt(at time.Time) bool {
+	return rec.Status == "processing" && rec.Until.After(at)
 }
 
 func (rec record) olderThan(other record) bool {
@@ -108,13 +114,13 @@ func judge(claim record, events map[uuid.UUID]record, consumers map[string]consu
 	for _, other := range events {
 		switch {
 		case other.ID == claim.ID:
-			if other.Leased {
+			if other.leasedAt(claim.At) {
 				wrong = append(wrong, fmt.Sprintf("%d: %s was claimed by %s under a running lease", claim.Seq, claim.ID, claim.Claimer))
 			}
 		case other.olderThan(claim) && mine.heeds(other.Type):
 			wrong = append(wrong, fmt.Sprintf("%d: %s %s was claimed by %s before the older %s %s (%s since %d)",
 				claim.Seq, claim.Type, claim.ID, claim.Claimer, other.Type, other.ID, other.Status, other.Seq))
-		case other.Leased && !other.olderThan(claim) && consumers[other.Claimer].heeds(claim.Type):
+		case other.leasedAt(claim.At) && !other.olderThan(claim) && consumers[other.Claimer].heeds(claim.Type):
 			wrong = append(wrong, fmt.Sprintf("%d: %s %s was claimed by %s beside the younger %s %s, which %s handles since %d",
 				claim.Seq, claim.Type, claim.ID, claim.Claimer, other.Type, other.ID, other.Claimer, other.Seq))
 		}
@@ -134,13 +140,13 @@ func TestReplay(t *testing.T) {
 			var n int
 			var verb, kind, who string
 			fmt.Sscan(line, &verb, &n, &kind, &who)
-			rec := record{Seq: int64(i), Op: "UPDATE", ID: id(n), Type: kind, CreatedAt: at(n), Claimer: who}
+			rec := record{Seq: int64(i), Op: "UPDATE", ID: id(n), Type: kind, CreatedAt: at(n), At: at(1000 + i), Claimer: who}
 			switch verb {
 			case "insert":
 				rec.Op, rec.Status = "INSERT", "pending"
 			case "claim":
 				token[n] = fmt.Sprint("token", i)
-				rec.Status, rec.Leased = "processing", true
+				rec.Status, rec.Until = "processing", at(5000)
 			case "expire":
 				rec.Status = "processing"
 			case "delete":

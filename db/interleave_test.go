@@ -217,7 +217,7 @@ func (r *rail) drained(types ...string) error {
 		if len(got) == 0 {
 			break
 		}
-		wrong := column[string](r, `select format('%s %s beside or before %s %s', e.id, e.event_type, o.id, o.status) from public.outbox_events e join public.outbox_events o
+		wrong := column[string](r, `select format('%s beside or before %s', to_jsonb(e), to_jsonb(o)) from public.outbox_events e join public.outbox_events o
 			using (aggregate_type, aggregate_id) where e.id = any ($1) and o.id <> e.id and (o.status = 'processing' and o.available_at > clock_timestamp()
 			or o.status in ('pending', 'failed', 'processing') and (o.created_at, o.id) < (e.created_at, e.id))`, ids(got))
 		if len(wrong) > 0 {

@@ -227,7 +227,9 @@ func (r *rail) sound() {
 
 func (r *rail) findings() []string {
 	r.Helper()
-	return column[string](r, `select c.problem || ' ' || coalesce(c.event_id::text, '') from public.outbox_check() c`)
+	return column[string](r, `select c.problem || ' ' || coalesce(c.event_id::text, '') from public.outbox_check() c
+		union all select 'leased in lane ' || e.lane || ' ' || e.id from public.outbox_events e
+		where e.status = 'processing' and e.available_at > clock_timestamp() and e.lane <> 'timed'`)
 }
 
 // drain handles everything there is of the types and fails the test when it comes in
