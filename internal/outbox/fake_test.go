@@ -41,10 +41,16 @@ func newFakeRail() *fakeRail { return &fakeRail{calls: map[string]int{}, alive: 
 
 // add appends an event of a type and the n-th aggregate.
 func (f *fakeRail) add(eventType string, n int) *fakeRow {
+	return f.put(eventType, n, func(*fakeRow) {})
+}
+
+// put is add for an event with a history.
+func (f *fakeRail) put(eventType string, n int, history func(*fakeRow)) *fakeRow {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	row := &fakeRow{status: "pending", due: time.Now()}
 	row.ID, row.EventType, row.AggregateID = uuid.New(), eventType, uuid.UUID{15: byte(n), 14: byte(n >> 8)}
+	history(row)
 	f.rows = append(f.rows, row)
 	return row
 }
@@ -258,13 +264,19 @@ func testConfig(types ...string) Config {
 // begin starts a loop; its listener does nothing, and ringing the bell is up to the test.
 func begin(t *testing.T, rail *fakeRail, cfg Config, handle Handle) *trial {
 	t.Helper()
+	return beginOn(t, rail, rail, cfg, handle)
+}
+
+// beginOn starts a loop on something between it and the fake.
+func beginOn(t *testing.T, on rail, rail *fakeRail, cfg Config, handle Handle) *trial {
+	t.Helper()
 	log := &journal{}
 	cfg.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ctx, end := context.WithCancel(context.Background())
 	b := &trial{T: t, rail: rail, loop: New(cfg, handle), bell: newAlarm(), log: log, end: end, done: make(chan struct{})}
 	go func() {
 		defer close(b.done)
-		b.left, b.err = b.loop.work(ctx, rail, b.bell, func(ctx context.Context) { <-ctx.Done() })
+		b.left, b.err = b.loop.work(ctx, on, b.bell, func(ctx context.Context) { <-ctx.Done() })
 		close(b.loop.done)
 	}()
 	t.Cleanup(end)

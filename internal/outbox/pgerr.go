@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"context"
 	"errors"
 	"slices"
 
@@ -50,7 +49,7 @@ func ambiguous(err error) bool {
 	}
 	switch state := sqlState(err); {
 	case state == "":
-		return !errors.Is(err, context.Canceled)
+		return true
 	case state == "57014" || len(state) < 2:
 		return false
 	default:

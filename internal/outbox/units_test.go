@@ -173,7 +173,7 @@ func TestAmbiguousErrors(t *testing.T) {
 		{&pgconn.PgError{Code: "57P01"}, true}, {&pgconn.PgError{Code: "57P05"}, true}, {&pgconn.PgError{Code: "08006"}, true},
 		{&pgconn.PgError{Code: "57014"}, false}, {&pgconn.PgError{Code: "40001"}, false}, {&pgconn.PgError{Code: "42P01"}, false}, {&pgconn.PgError{}, true},
 		{&pgconn.PgError{Code: "?"}, false},
-		{io.ErrUnexpectedEOF, true}, {fmt.Errorf("read: %w", context.DeadlineExceeded), true}, {context.Canceled, false},
+		{io.ErrUnexpectedEOF, true}, {fmt.Errorf("read: %w", context.DeadlineExceeded), true}, {context.Canceled, true},
 		{&pgconn.ConnectError{}, false},
 	} {
 		if got := ambiguous(c.err); got != c.want {
