@@ -77,9 +77,9 @@ FROM public.outbox_extend_leases(
   p_claim_tokens => @claim_tokens::text[],
   p_visibility_seconds => @visibility_seconds::integer) AS x(event_id);
 
--- name: OutboxFallAsleep :execrows
--- OutboxFallAsleep asks producers to send a NOTIFY with their next insert; 0 when they were asked already.
-UPDATE public.outbox_rail SET asleep = true WHERE NOT asleep;
+-- name: OutboxFallAsleep :one
+-- OutboxFallAsleep asks producers to send a NOTIFY with their next insert; false when they were asked already.
+SELECT public.outbox_fall_asleep()::boolean AS asked;
 
 -- name: OutboxHeal :one
 -- OutboxHeal checks a portion of the rail's marks and returns how many it set right.
@@ -94,7 +94,7 @@ SELECT public.outbox_recover_claims(
 
 -- name: OutboxStayAwake :exec
 -- OutboxStayAwake spares producers the NOTIFY while the workers look by themselves.
-UPDATE public.outbox_rail SET asleep = false WHERE asleep;
+SELECT public.outbox_stay_awake();
 
 -- name: OutboxNotifySelf :exec
 -- OutboxNotifySelf sends a notification that wakes nobody: a listener tests with it whether it hears.

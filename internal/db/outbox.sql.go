@@ -239,17 +239,16 @@ func (q *Queries) OutboxExtendLeases(ctx context.Context, arg OutboxExtendLeases
 	return items, nil
 }
 
-const outboxFallAsleep = `-- name: OutboxFallAsleep :execrows
-UPDATE public.outbox_rail SET asleep = true WHERE NOT asleep
+const outboxFallAsleep = `-- name: OutboxFallAsleep :one
+SELECT public.outbox_fall_asleep()::boolean AS asked
 `
 
-// OutboxFallAsleep asks producers to send a NOTIFY with their next insert; 0 when they were asked already.
-func (q *Queries) OutboxFallAsleep(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, outboxFallAsleep)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+// OutboxFallAsleep asks producers to send a NOTIFY with their next insert; false when they were asked already.
+func (q *Queries) OutboxFallAsleep(ctx context.Context) (bool, error) {
+	row := q.db.QueryRow(ctx, outboxFallAsleep)
+	var asked bool
+	err := row.Scan(&asked)
+	return asked, err
 }
 
 const outboxHeal = `-- name: OutboxHeal :one
@@ -449,7 +448,7 @@ func (q *Queries) OutboxReleaseUnprocessed(ctx context.Context, arg OutboxReleas
 }
 
 const outboxStayAwake = `-- name: OutboxStayAwake :exec
-UPDATE public.outbox_rail SET asleep = false WHERE asleep
+SELECT public.outbox_stay_awake()
 `
 
 // OutboxStayAwake spares producers the NOTIFY while the workers look by themselves.

@@ -113,8 +113,8 @@ type Querier interface {
 	OutboxExplain(ctx context.Context, arg OutboxExplainParams) ([]OutboxExplainRow, error)
 	// OutboxExtendLeases returns the events whose lease now ends visibility_seconds from here.
 	OutboxExtendLeases(ctx context.Context, arg OutboxExtendLeasesParams) ([]uuid.UUID, error)
-	// OutboxFallAsleep asks producers to send a NOTIFY with their next insert; 0 when they were asked already.
-	OutboxFallAsleep(ctx context.Context) (int64, error)
+	// OutboxFallAsleep asks producers to send a NOTIFY with their next insert; false when they were asked already.
+	OutboxFallAsleep(ctx context.Context) (bool, error)
 	// OutboxHaltedAggregates lists what stands still because of a discarded event, oldest first.
 	OutboxHaltedAggregates(ctx context.Context, arg OutboxHaltedAggregatesParams) ([]OutboxHaltedAggregate, error)
 	// OutboxHeal checks a portion of the rail's marks and returns how many it set right.
