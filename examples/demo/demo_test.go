@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/openlup/pgrail/outbox"
 	"github.com/openlup/pgrail/outbox/event"
@@ -79,7 +80,8 @@ func TestOneDemoAtATime(t *testing.T) {
 func TestBadLinesAreNamed(t *testing.T) {
 	t.Parallel()
 	const id = "11111111-1111-4111-8111-111111111111"
-	d, _, problems := newDemo(t, newDatabase(t))
+	databaseURL := newDatabase(t)
+	d, _, problems := newDemo(t, databaseURL)
 	err := d.run(t.Context(), strings.NewReader(strings.Join([]string{
 		`{"type":"customer.registered","id":"` + id + `","key":"1","data":{"name":"N","email":"n@mail.example","city":"C"}}`,
 		``,
@@ -111,6 +113,16 @@ func TestBadLinesAreNamed(t *testing.T) {
 	}
 	if f := d.books.figures(); f.lines != 12 || f.refusals != 10 {
 		t.Errorf("%d lines read, %d refused; want 12 and 10", f.lines, f.refusals)
+	}
+	conn, err := pgx.Connect(t.Context(), databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	var events int
+	err = conn.QueryRow(t.Context(), `SELECT count(*) FROM public.outbox_events WHERE aggregate_id = $1`, id).Scan(&events)
+	if err != nil || events != 2 {
+		t.Errorf("the good lines and no others are to make events: %d events, %v", events, err)
 	}
 }
 
