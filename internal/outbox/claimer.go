@@ -28,7 +28,8 @@ type claimer struct {
 	// soloAfter is when the next suspect may have its turn.
 	soloAfter time.Time
 	unheard   unheard
-	waking    streak
+
+	waking, failing streak
 }
 
 // run claims until ctx ends, or until an error that no repetition can cure.
@@ -45,15 +46,15 @@ func (c *claimer) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			wait := trouble.NextBackOff()
-			c.log.Warn("outbox: claim failed, will be repeated", "in", wait, "error", err)
-			within(wait, ctx.Done(), nil)
+			c.failing.note(c.log, err, "outbox: claims fail and are repeated")
+			within(trouble.NextBackOff(), ctx.Done(), nil)
 			continue
 		case claimed > 0:
 			pauses.reset()
 		default:
 			c.rest(ctx, pauses)
 		}
+		c.failing.note(c.log, nil, "outbox: claims fail and are repeated")
 		trouble.Reset()
 	}
 }

@@ -23,7 +23,6 @@ type fakeRail struct {
 	calls map[string]int
 	// before and after fail a call: without its effect, or with it and without its reply. They may block.
 	before, after func(ctx context.Context, call string) error
-	suspect       bool
 	alive         bool
 	limits        []int // what claims asked for
 	known         []string
@@ -35,6 +34,7 @@ type fakeRow struct {
 	attempts int
 	due      time.Time
 	err      string
+	suspect  bool
 }
 
 func newFakeRail() *fakeRail { return &fakeRail{calls: map[string]int{}, alive: true} }
@@ -98,7 +98,7 @@ func (f *fakeRail) claim(ctx context.Context, types, known []string, limit int, 
 		f.limits, f.known = append(f.limits, limit), known
 		for i, row := range f.rows {
 			free := row.status == "pending" || row.status == "failed" || row.status == "processing"
-			if len(claimed) == limit || !free || !slices.Contains(types, row.EventType) || row.due.After(time.Now()) || f.blocked(i, known) || suspects != f.suspect {
+			if len(claimed) == limit || !free || !slices.Contains(types, row.EventType) || row.due.After(time.Now()) || f.blocked(i, known) || suspects != row.suspect {
 				continue
 			}
 			row.status, row.due, row.Token = "processing", time.Now().Add(lease), uuid.NewString()
@@ -227,7 +227,9 @@ func (f *fakeRail) takeOver(ctx context.Context, _ time.Duration) (int32, error)
 	return 0, f.do(ctx, "takeOver", func() {})
 }
 func (f *fakeRail) anySuspect(ctx context.Context, _ []string) (any bool, err error) {
-	err = f.do(ctx, "anySuspect", func() { any = f.suspect })
+	err = f.do(ctx, "anySuspect", func() {
+		any = slices.ContainsFunc(f.rows, func(row *fakeRow) bool { return row.suspect && row.status == "pending" })
+	})
 	return any, err
 }
 

@@ -12,6 +12,7 @@ type keeper struct {
 	flights *flights
 	lease   time.Duration
 	log     *slog.Logger
+	failing streak
 }
 
 func (k *keeper) run(ctx context.Context) {
@@ -44,8 +45,8 @@ func (k *keeper) renew(ctx context.Context, due []Claimed, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, k.lease/10)
 	defer cancel()
 	kept, err := k.rail.extend(ctx, due, k.lease)
+	k.failing.note(k.log, err, "outbox: leases cannot be extended")
 	if err != nil {
-		k.log.Warn("outbox: leases were not extended", "events", len(due), "error", err)
 		return
 	}
 	k.flights.extended(kept, now.Add(k.lease))

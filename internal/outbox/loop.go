@@ -95,7 +95,7 @@ func (l *Loop) work(ctx context.Context, rail rail, bell *alarm, listen func(con
 	defer endServices()
 	var running sync.WaitGroup
 	running.Go(func() { listen(services) })
-	running.Go(func() { (&keeper{rail, l.flights, l.cfg.Lease, l.cfg.Logger}).run(services) })
+	running.Go(func() { (&keeper{rail: rail, flights: l.flights, lease: l.cfg.Lease, log: l.cfg.Logger}).run(services) })
 	running.Go(func() { presence.run(services) })
 	running.Go(func() { (&healer{rail: rail, log: l.cfg.Logger}).run(services) })
 

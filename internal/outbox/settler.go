@@ -29,6 +29,7 @@ type settler struct {
 	flights *flights
 	log     *slog.Logger
 	digest  digest
+	failing streak
 	in      chan verdict
 	quit    chan struct{}
 	// landed is called after each batch: an acknowledged event may have made way for the next one.
@@ -151,11 +152,10 @@ func (s *settler) stubbornly(ctx context.Context, batch []verdict, do func(conte
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 		outcomes, err := do(call, batch)
+		s.failing.note(s.log, err, "outbox: outcomes cannot be stored")
 		if err != nil && classify(err) != passing {
 			err = backoff.Permanent(err)
 		}
 		return outcomes, err
-	}, backoff.WithBackOff(pace), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, in time.Duration) {
-		s.log.Warn("outbox: outcomes were not stored, will be repeated", "events", len(batch), "in", in, "error", err)
-	}))
+	}, backoff.WithBackOff(pace), backoff.WithMaxElapsedTime(0))
 }

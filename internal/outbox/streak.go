@@ -1,18 +1,27 @@
 package outbox
 
-import "log/slog"
+import (
+	"log/slog"
+	"time"
+)
 
-// streak logs the first of a row of failures and the end of the row, so that an outage does not fill the log.
-type streak struct{ failing bool }
+// reminder is how often a failure that goes on is logged again.
+const reminder = time.Minute
+
+// streak logs the first of a row of failures, a reminder now and then, and the end of the row, so that an outage does not
+// fill the log.
+type streak struct{ said time.Time }
 
 func (s *streak) note(log *slog.Logger, err error, message string) {
 	switch {
-	case err != nil && s.failing:
-		log.Debug(message, "error", err)
-	case err != nil:
-		log.Warn(message, "error", err)
-	case s.failing:
+	case err == nil && !s.said.IsZero():
 		log.Info(message + ": no longer")
+		s.said = time.Time{}
+	case err == nil:
+	case time.Since(s.said) < reminder:
+		log.Debug(message, "error", err)
+	default:
+		log.Warn(message, "error", err)
+		s.said = time.Now()
 	}
-	s.failing = err != nil
 }

@@ -287,15 +287,23 @@ func TestDigestSaysItOnceAndCounts(t *testing.T) {
 	})
 }
 
-func TestStreakSaysBeginningAndEnd(t *testing.T) {
-	t.Parallel()
-	log := &journal{}
-	logger := slog.New(slog.NewTextHandler(log, nil))
-	var s streak
-	for _, err := range []error{nil, io.EOF, io.EOF, io.EOF, nil, nil, io.EOF} {
-		s.note(logger, err, "trouble")
-	}
-	if log.lines("WARN", "trouble", "EOF") != 2 || log.lines("INFO", "no longer") != 1 || log.lines() != 3 {
-		t.Errorf("\n%s", log)
-	}
+func TestStreakSaysBeginningReminderAndEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		log := &journal{}
+		logger := slog.New(slog.NewTextHandler(log, nil))
+		var s streak
+		for _, err := range []error{nil, io.EOF, io.EOF, io.EOF, nil, nil, io.EOF} {
+			s.note(logger, err, "trouble")
+		}
+		if log.lines("WARN", "trouble", "EOF") != 2 || log.lines("INFO", "no longer") != 1 || log.lines() != 3 {
+			t.Errorf("\n%s", log)
+		}
+		for range 600 {
+			elapse(time.Second)
+			s.note(logger, io.EOF, "trouble")
+		}
+		if n := log.lines("WARN"); n != 12 {
+			t.Errorf("%d warnings, want one a minute", n)
+		}
+	})
 }
