@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,17 +28,14 @@ func TestAPIRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base, stop, err := serve(api)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
+	server := httptest.NewServer(api)
+	defer server.Close()
 	for _, email := range []string{"ann@shop.example", "eve@shop.example"} {
 		if _, err := s.Hire(t.Context(), "Somebody", email, "pass"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c := newClient(base)
+	c := newClient(server.URL)
 	signedIn := signIn(t, c, "eve@shop.example", "pass")
 	type body map[string]string
 	for _, test := range []struct {

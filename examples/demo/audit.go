@@ -18,20 +18,19 @@ var (
 	errTwoDemos   = errors.New("another demo is at work on this database")
 )
 
-// open takes over what an earlier run has left. The lock is the session's, so it goes with the process at the latest.
-func (b *books) open(ctx context.Context, pool *pgxpool.Pool, types []string) error {
-	conn, err := pool.Acquire(ctx)
-	if err != nil {
+// open takes over what an earlier run has left. Its session keeps other demos out until unlock, or until the process dies.
+func (b *books) open(ctx context.Context, databaseURL string, types []string) (err error) {
+	if b.session, err = pgx.Connect(ctx, databaseURL); err != nil {
 		return err
 	}
-	own := conn.Hijack()
-	b.unlock = func(ctx context.Context) { _ = own.Close(ctx) }
 	var alone bool
-	if err := own.QueryRow(ctx, `SELECT pg_try_advisory_lock(5446, 2)`).Scan(&alone); err != nil || !alone {
-		b.unlock(ctx)
-		return errors.Join(err, errTwoDemos)
+	if err := b.session.QueryRow(ctx, `SELECT pg_try_advisory_lock(5446, 2)`).Scan(&alone); err != nil {
+		return err
 	}
-	rows, err := own.Query(ctx,
+	if !alone {
+		return errTwoDemos
+	}
+	rows, err := b.session.Query(ctx,
 		`SELECT e.id FROM public.outbox_events e
 		 WHERE e.status IN ('pending', 'failed', 'processing') AND e.event_type = ANY ($1)`, types)
 	if err != nil {
@@ -42,6 +41,12 @@ func (b *books) open(ctx context.Context, pool *pgxpool.Pool, types []string) er
 		b.entry(id).left = true
 	}
 	return err
+}
+
+func (b *books) unlock() {
+	if b.session != nil {
+		_ = b.session.Close(context.Background())
+	}
 }
 
 // balance is what the books come to.

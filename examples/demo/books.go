@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/openlup/pgrail/examples/shop"
 	"github.com/openlup/pgrail/outbox"
@@ -17,7 +18,7 @@ import (
 
 // books note what went in at one end and what came out at the other, without asking the rail in between.
 type books struct {
-	unlock func(context.Context) // lets another demo use the database
+	session *pgx.Conn
 
 	mu       sync.Mutex
 	lines    int

@@ -47,9 +47,9 @@ func (d *demo) showHooks(ctx context.Context) error {
 	old := paid
 	old.id, old.at = "msg_old", time.Now().Add(-time.Hour)
 	s.deliver(ctx, old, "a delivery signed an hour ago turns up", 401, "")
-	cheap := paid
-	cheap.id, cheap.body = "msg_cheap", paid.body[:len(paid.body)-2]+" }}"
-	s.deliver(ctx, cheap, "another payment for the same order", 400, "")
+	second := paid
+	second.id = "msg_second_" + order
+	s.deliver(ctx, second, "another payment for the same order", 400, "")
 	return s.err
 }
 

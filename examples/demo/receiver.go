@@ -15,14 +15,6 @@ import (
 // every run.
 type receiver struct{ books *books }
 
-func startReceiver(secret webhook.Secret, b *books) (url string, stop func(), err error) {
-	verifier, err := webhook.NewVerifier(webhook.Standard, []webhook.Secret{secret})
-	if err != nil {
-		return "", nil, err
-	}
-	return serve(verifier.Middleware(&receiver{b}))
-}
-
 // mood is a way to misbehave.
 type mood struct {
 	share  uint32 // of the events, in thousandths

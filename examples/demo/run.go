@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/openlup/pgrail/examples/shop"
+	"github.com/openlup/pgrail/outbox"
 	"github.com/openlup/pgrail/webhook"
 )
 
@@ -27,42 +29,22 @@ type demo struct {
 	books   *books
 	types   []string // that the workers handle
 	secrets shop.Secrets
-	api     string // the shop's URL
+	api     string   // the shop's URL
+	undo    []func() // in reverse order
 }
 
 // closing bounds what is still done after a signal.
 const closing = 15 * time.Second
 
 // run does everything in order and closes the books whatever happened.
-func (d *demo) run(ctx context.Context, events io.Reader) (err error) {
-	if d.shop, err = shop.Open(ctx, d.databaseURL, d.log); err != nil {
-		return err
-	}
-	defer d.shop.Close()
-	d.books = newBooks()
-	d.secrets = shop.Secrets{GitHub: rand.Text(), Payments: standardSecret()}
-	api, err := d.shop.API(d.secrets)
+func (d *demo) run(ctx context.Context, events io.Reader) error {
+	defer func() {
+		for _, undo := range slices.Backward(d.undo) {
+			undo()
+		}
+	}()
+	handlers, err := d.setUp(ctx)
 	if err != nil {
-		return err
-	}
-	var stopAPI func()
-	if d.api, stopAPI, err = serve(api); err != nil {
-		return err
-	}
-	defer stopAPI()
-	secret := webhook.SecretText(standardSecret())
-	receiver, stopReceiver, err := startReceiver(secret, d.books)
-	if err != nil {
-		return err
-	}
-	defer stopReceiver()
-	handlers, err := d.shop.Handlers(receiver, secret)
-	if err != nil {
-		return err
-	}
-	handlers.Use(d.books.observe)
-	d.types = handlers.Types()
-	if err := d.books.open(ctx, d.shop.Pool(), d.types); err != nil {
 		return err
 	}
 	ctx, crew, err := d.startWorkers(ctx, handlers)
@@ -77,6 +59,48 @@ func (d *demo) run(ctx context.Context, events io.Reader) (err error) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()
 	return errors.Join(err, crew.stop(last), d.books.close(last, d, stopped))
+}
+
+// setUp opens the shop and the books and starts both servers: the shop's, and the one that the events go to.
+func (d *demo) setUp(ctx context.Context) (handlers *outbox.Handlers, err error) {
+	if d.shop, err = shop.Open(ctx, d.databaseURL, d.log); err != nil {
+		return nil, err
+	}
+	d.undo = append(d.undo, d.shop.Close)
+	d.secrets = shop.Secrets{GitHub: rand.Text(), Payments: standardSecret()}
+	api, err := d.shop.API(d.secrets)
+	if err != nil {
+		return nil, err
+	}
+	if d.api, err = d.serve(api); err != nil {
+		return nil, err
+	}
+	d.books = newBooks()
+	if handlers, err = d.handlers(); err != nil {
+		return nil, err
+	}
+	d.types = handlers.Types()
+	d.undo = append(d.undo, d.books.unlock)
+	return handlers, d.books.open(ctx, d.databaseURL, d.types)
+}
+
+// handlers deliver to a receiver that keeps the books.
+func (d *demo) handlers() (*outbox.Handlers, error) {
+	secret := webhook.SecretText(standardSecret())
+	verifier, err := webhook.NewVerifier(webhook.Standard, []webhook.Secret{secret})
+	if err != nil {
+		return nil, err
+	}
+	url, err := d.serve(verifier.Middleware(&receiver{d.books}))
+	if err != nil {
+		return nil, err
+	}
+	handlers, err := d.shop.Handlers(url, secret)
+	if err != nil {
+		return nil, err
+	}
+	handlers.Use(d.books.observe)
+	return handlers, nil
 }
 
 // parts are what there is to see. Each returns the cause of ctx when that ends.

@@ -9,7 +9,6 @@ import (
 
 // close audits the books and prints them. A run that was stopped may leave events waiting; nothing may ever be lost.
 func (b *books) close(ctx context.Context, d *demo, stopped bool) error {
-	defer b.unlock(ctx)
 	sum, err := b.audit(ctx, d.shop.Pool())
 	if err != nil {
 		return err

@@ -66,13 +66,14 @@ func (c *crew) stop(ctx context.Context) error {
 	return errors.Join(c.errs...)
 }
 
-// serve listens on a free port of loopback.
-func serve(handler http.Handler) (url string, stop func(), err error) {
+// serve listens on a free port of loopback until the run is over, and answers the URL.
+func (d *demo) serve(handler http.Handler) (url string, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second}
 	go func() { _ = server.Serve(listener) }() // ends with ErrServerClosed
-	return "http://" + listener.Addr().String(), func() { _ = server.Close() }, nil
+	d.undo = append(d.undo, func() { _ = server.Close() })
+	return "http://" + listener.Addr().String(), nil
 }
