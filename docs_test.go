@@ -3,6 +3,7 @@ package pgrail_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io/fs"
 	"os"
@@ -39,7 +40,7 @@ func withDatabase(run func() int) (status int, err error) {
 		return 1, err
 	}
 	defer conn.Close(ctx)
-	name := fmt.Sprintf("pgrail_docs_%d", os.Getpid())
+	name := "pgrail_docs_" + strings.ToLower(rand.Text()[:12])
 	if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE template0"); err != nil {
 		return 1, err
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -83,7 +82,7 @@ func admins(pool *pgxpool.Pool) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	service, err := identity.New(identity.Config{Gateway: store, Invitations: store, Logger: slog.New(slog.DiscardHandler)})
+	service, err := identity.New(identity.Config{Gateway: store, Invitations: store})
 	if err != nil {
 		return nil, err
 	}
