@@ -14,9 +14,9 @@ const (
 	fullQuota = 128
 )
 
-// breakers pause the types whose downstream is out, and bring each back slowly: one event is tried first, and each that
-// does well makes room for one more, until the type takes part in the ordinary claim again. An excluded type still holds
-// up the younger events of its aggregates, because the claim treats a type it does not know as a barrier.
+// breakers pause the types whose downstream is out, and bring each back slowly: one event is tried first, then, in steps
+// of a fifth of the first pause at least, twice as many, until the type takes part in the ordinary claim again. An excluded
+// type still holds up the younger events of its aggregates, because the claim treats a type it does not know as a barrier.
 type breakers struct {
 	pause time.Duration
 	log   *slog.Logger
@@ -29,8 +29,10 @@ type breaker struct {
 	until time.Time
 	// pause is how long it rests the next time.
 	pause time.Duration
-	// quota is how many events may be on trial at once, trials how many are.
-	quota, trials int
+	// quota is how many events may be on trial at once, trials how many are, and passed how many did well at this quota.
+	quota, trials, passed int
+	// grow is when the quota may grow next.
+	grow time.Time
 }
 
 // ask is one claim to make: these types, at most that many events.
@@ -130,13 +132,18 @@ func (b *breakers) open(eventType string, one *breaker) {
 	rest := jitter(one.pause)
 	one.until = time.Now().Add(rest)
 	one.pause = min(2*one.pause, maxPause)
-	one.quota = 1
+	one.quota, one.passed = 1, 0
 	b.log.Warn("outbox: downstream is out, its event type pauses", "event_type", eventType, "for", rest)
 }
 
-// trust makes room for one more trial, or closes the breaker.
+// trust makes room for twice as many trials when as many as there is room for did well, and closes the breaker at last.
 func (b *breakers) trust(eventType string, one *breaker) {
-	if one.quota++; one.quota < fullQuota {
+	one.passed++
+	if one.passed < one.quota || time.Now().Before(one.grow) {
+		return
+	}
+	one.quota, one.passed, one.grow = 2*one.quota, 0, time.Now().Add(b.pause/5)
+	if one.quota < fullQuota {
 		return
 	}
 	delete(b.types, eventType)

@@ -75,9 +75,25 @@ func TestP6_BreakerOpensTriesAndCloses(t *testing.T) {
 		b.ended(of("a", true), well)
 		expect("[a] 2 trial; [b c] 98; ")
 
-		for n := 2; n < fullQuota; n++ {
+		// Twice as many need as many successes, and a second each.
+		for quota := 2; quota < fullQuota; quota *= 2 {
+			for range quota - 1 {
+				b.tries("a")
+				b.ended(of("a", true), well)
+			}
+			elapse(time.Second)
+			if got := b.types["a"].quota; got != quota {
+				t.Fatalf("quota %d after %d successes, want %d still", got, quota-1, quota)
+			}
 			b.tries("a")
 			b.ended(of("a", true), well)
+			for range 10 * quota {
+				b.tries("a")
+				b.ended(of("a", true), well)
+			}
+			if one := b.types["a"]; one != nil && one.quota != 2*quota {
+				t.Fatalf("quota %d in less than a second, want %d", one.quota, 2*quota)
+			}
 		}
 		expect("[a b c] 100; ")
 		if log.lines("pauses", "event_type=a") != 1 || log.lines("full speed") != 1 {

@@ -20,15 +20,17 @@ const statementTimeout = 60 * time.Second
 
 // sessionDefaults make a role's or database's own defaults irrelevant for the loop.
 const sessionDefaults = `SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off;
-SET statement_timeout = '60s'; SET lock_timeout = '20s'; SET idle_session_timeout = 0; SET application_name = 'pgrail worker'`
+SET statement_timeout = '60s'; SET lock_timeout = '20s'; SET idle_session_timeout = 0'`
 
 // openPool opens the loop's own connections: handlers that use up the application's pool cannot keep the loop from
 // acknowledging. How to connect is taken over from the application; its hooks around single uses of a connection are
 // not, since they could reset the session.
-func openPool(ctx context.Context, config *pgxpool.Config) (*pgxpool.Pool, error) {
+func openPool(ctx context.Context, config *pgxpool.Config, link *link) (*pgxpool.Pool, error) {
 	config.MaxConns, config.MinConns, config.MinIdleConns = connections, 0, 0
 	config.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) { return true, nil }
 	config.AfterRelease = nil
+	// Poolers know this one, and keep it apart for each client.
+	config.ConnConfig.RuntimeParams["application_name"] = "pgrail worker"
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
@@ -39,8 +41,7 @@ func openPool(ctx context.Context, config *pgxpool.Config) (*pgxpool.Pool, error
 				return err
 			}
 		}
-		_, err := conn.PgConn().Exec(ctx, sessionDefaults).ReadAll()
-		return err
+		return link.setUp(ctx, conn)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {

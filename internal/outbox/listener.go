@@ -40,7 +40,7 @@ func newListener(connect func(context.Context) (*pgx.Conn, error), rail rail, cf
 		patience: 3 * time.Second, interval: 30 * time.Second}
 }
 
-var errDeaf = errors.New("outbox: LISTEN succeeded but its own notification did not arrive; is there a transaction pooler in between?")
+var errDeaf = errors.New("outbox: no notification can be heard, as behind a transaction pooler")
 
 // run listens until ctx ends, connecting anew with growing pauses. Whenever hearing begins or ends the claim loop is
 // woken once: something may have been missed.

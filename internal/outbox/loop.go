@@ -67,13 +67,22 @@ func New(cfg Config, handle Handle) *Loop {
 // the database error that made going on useless. The pool's configuration is used, the pool itself is not.
 func (l *Loop) Run(ctx context.Context, config *pgxpool.Config) (*StopError, error) {
 	defer close(l.done)
-	pool, err := openPool(ctx, config)
+	link := &link{}
+	pool, err := openPool(ctx, config, link)
 	if err != nil {
 		return nil, err
 	}
 	defer closePool(pool)
 	rail, bell := newStore(pool, l.cfg.Policy), newAlarm()
-	connect := func(ctx context.Context) (*pgx.Conn, error) { return connectLike(ctx, pool) }
+	connect := func(ctx context.Context) (*pgx.Conn, error) {
+		conn, err := connectLike(ctx, pool)
+		if err == nil && link.shared.Load() {
+			// A LISTEN would stay with a session that goes to other clients next.
+			hangUp(ctx, conn)
+			return nil, errDeaf
+		}
+		return conn, err
+	}
 	return l.work(ctx, rail, bell, newListener(connect, rail, l.cfg, bell).run)
 }
 

@@ -27,10 +27,15 @@ var (
 	fatalClasses   = []string{"28", "3D", "3F", "42"}
 )
 
+// stateNoStatement says that a prepared statement is gone: somebody else has our session.
+const stateNoStatement = "26000"
+
 // classify sorts a database error by SQLSTATE, never by its text.
 func classify(err error) errorClass {
 	state := sqlState(err)
 	switch {
+	case errors.Is(err, ErrPooler), state == stateNoStatement:
+		return fatal
 	case len(state) < 2:
 		return passing
 	case slices.Contains(fatalClasses, state[:2]):

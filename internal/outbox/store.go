@@ -23,7 +23,7 @@ type store struct {
 }
 
 func newStore(pool *pgxpool.Pool, policy Policy) *store {
-	return &store{pool: pool, q: db.New(pool), holder: uuid.New(), policy: policy}
+	return &store{pool: pool, q: db.New(sessions{pool}), holder: uuid.New(), policy: policy}
 }
 
 // heard looks at every error that the loop gets to see. A server that has become read-only answers on its connections as

@@ -307,3 +307,12 @@ func TestStreakSaysBeginningReminderAndEnd(t *testing.T) {
 		}
 	})
 }
+
+// ways are the ways in which a handler can end besides returning.
+var ways = []func(){
+	func() { panic(errors.New("an error")) },
+	func() { panic(nil) },
+	func() { runtime.Goexit() },
+	func() { panic("text") },
+	func() { var m map[int]int; m[1] = 1 },
+}
