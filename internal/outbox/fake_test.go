@@ -263,14 +263,14 @@ func testConfig(types ...string) Config {
 	}
 }
 
-// begin starts a loop; its listener does nothing, and ringing the bell is up to the test.
-func begin(t *testing.T, rail *fakeRail, cfg Config, handle Handle) *trial {
+// launch starts a loop; its listener does nothing, and ringing the bell is up to the test.
+func launch(t *testing.T, rail *fakeRail, cfg Config, handle Handle) *trial {
 	t.Helper()
-	return beginOn(t, rail, rail, cfg, handle)
+	return launchOn(t, rail, rail, cfg, handle)
 }
 
-// beginOn starts a loop on something between it and the fake.
-func beginOn(t *testing.T, on rail, rail *fakeRail, cfg Config, handle Handle) *trial {
+// launchOn starts a loop on something between it and the fake.
+func launchOn(t *testing.T, on rail, rail *fakeRail, cfg Config, handle Handle) *trial {
 	t.Helper()
 	log := &journal{}
 	cfg.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))

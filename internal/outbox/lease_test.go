@@ -16,7 +16,7 @@ func TestL1_LeaseIsExtended(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		rail := newFakeRail()
 		row := rail.add("a", 1)
-		b := begin(t, rail, testConfig("a"), func(ctx context.Context, _ Claimed) Result {
+		b := launch(t, rail, testConfig("a"), func(ctx context.Context, _ Claimed) Result {
 			for range 70 {
 				elapse(6 * time.Second)
 				rail.mu.Lock()
@@ -58,7 +58,7 @@ func TestL1_HandlerEndsBeforeItsLease(t *testing.T) {
 				}
 				cancelled := make(chan time.Duration, 1)
 				begun := time.Now()
-				b := begin(t, rail, testConfig("a"), func(ctx context.Context, e Claimed) Result {
+				b := launch(t, rail, testConfig("a"), func(ctx context.Context, e Claimed) Result {
 					if time.Since(begun) > time.Minute {
 						return Result{Outcome: Processed} // it came back
 					}
@@ -99,7 +99,7 @@ func TestLeaseLostToAnother(t *testing.T) {
 		cfg := testConfig("a")
 		cfg.Settled = func(_ Claimed, outcome string) { outcomes <- outcome }
 		var cause error
-		b := begin(t, rail, cfg, func(ctx context.Context, _ Claimed) Result {
+		b := launch(t, rail, cfg, func(ctx context.Context, _ Claimed) Result {
 			rail.mu.Lock()
 			row.Token = uuid.NewString()
 			rail.mu.Unlock()
@@ -133,7 +133,7 @@ func TestOutageHoldsOutcomesBack(t *testing.T) {
 			return nil
 		}
 		var handled atomic.Int32
-		b := begin(t, rail, testConfig("a"), func(context.Context, Claimed) Result {
+		b := launch(t, rail, testConfig("a"), func(context.Context, Claimed) Result {
 			elapse(time.Second)
 			if handled.Add(1) == 5 {
 				away.Store(true)
@@ -162,7 +162,7 @@ func TestTakenForDead(t *testing.T) {
 		rail := newFakeRail()
 		rail.add("a", 1)
 		causes := make(chan error, 1)
-		b := begin(t, rail, testConfig("a"), func(ctx context.Context, _ Claimed) Result {
+		b := launch(t, rail, testConfig("a"), func(ctx context.Context, _ Claimed) Result {
 			<-ctx.Done()
 			causes <- context.Cause(ctx)
 			return Result{Outcome: Retry}
@@ -190,7 +190,7 @@ func TestSuspectRunsAlone(t *testing.T) {
 		}
 		suspect := rail.put("a", 99, func(row *fakeRow) { row.suspect = true })
 		var running, others atomic.Int32
-		b := begin(t, rail, testConfig("a"), func(_ context.Context, e Claimed) Result {
+		b := launch(t, rail, testConfig("a"), func(_ context.Context, e Claimed) Result {
 			running.Add(1)
 			defer running.Add(-1)
 			elapse(10 * time.Second)
@@ -216,7 +216,7 @@ func TestSuspectDoesNotStarveTheOthers(t *testing.T) {
 		}
 		rail.put("a", 1999, func(row *fakeRow) { row.suspect = true })
 		var busy atomic.Int64
-		b := begin(t, rail, testConfig("a"), func(ctx context.Context, _ Claimed) Result {
+		b := launch(t, rail, testConfig("a"), func(ctx context.Context, _ Claimed) Result {
 			begun := time.Now()
 			select {
 			case <-time.After(2 * time.Minute):

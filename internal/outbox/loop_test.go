@@ -22,7 +22,7 @@ func TestO5_NextOfAggregateAtOnce(t *testing.T) {
 			rail.add("a", 1)
 		}
 		begun := time.Now()
-		b := begin(t, rail, testConfig("a"), processed)
+		b := launch(t, rail, testConfig("a"), processed)
 		synctest.Wait()
 		// The first pause is a millisecond: not one has ended.
 		if n := rail.count("processed"); n != 50 || time.Since(begun) != 0 {
@@ -40,7 +40,7 @@ func TestClaimsNoMoreThanCanStart(t *testing.T) {
 			rail.add("a", n)
 		}
 		var running, most atomic.Int32
-		b := begin(t, rail, testConfig("a"), func(context.Context, Claimed) Result {
+		b := launch(t, rail, testConfig("a"), func(context.Context, Claimed) Result {
 			if n := running.Add(1); n > most.Load() {
 				most.Store(n)
 			}
@@ -72,7 +72,7 @@ func TestL4_NothingHeldThatDoesNotRun(t *testing.T) {
 		}
 		cfg := testConfig("a")
 		cfg.Concurrency, cfg.StopTimeout = 4, time.Hour
-		b := begin(t, rail, cfg, func(context.Context, Claimed) Result {
+		b := launch(t, rail, cfg, func(context.Context, Claimed) Result {
 			elapse(90 * time.Second)
 			return Result{Outcome: Processed}
 		})
@@ -105,7 +105,7 @@ func TestL4_SlowClaimIsGivenUp(t *testing.T) {
 		cfg.Lease = 30 * time.Second
 		begun := time.Now()
 		var started time.Duration
-		b := begin(t, rail, cfg, func(context.Context, Claimed) Result {
+		b := launch(t, rail, cfg, func(context.Context, Claimed) Result {
 			started = time.Since(begun)
 			return Result{Outcome: Processed}
 		})
@@ -133,7 +133,7 @@ func TestL6_LostReplyOfAClaim(t *testing.T) {
 		}
 		cfg := testConfig("a")
 		cfg.Lease = time.Hour
-		b := begin(t, rail, cfg, processed)
+		b := launch(t, rail, cfg, processed)
 		elapse(time.Second)
 		if rail.count("processed") != 3 || rail.called("recover") != 1 {
 			t.Errorf("%d processed, %d looks", rail.count("processed"), rail.called("recover"))
@@ -178,7 +178,7 @@ func TestL6_RecoverSparesWhatIsKnown(t *testing.T) {
 		}
 		var handled atomic.Int32
 		release := make(chan struct{})
-		b := begin(t, rail, testConfig("a"), func(_ context.Context, e Claimed) Result {
+		b := launch(t, rail, testConfig("a"), func(_ context.Context, e Claimed) Result {
 			if handled.Add(1) == 1 {
 				<-release
 			}
@@ -212,7 +212,7 @@ func TestL6_LostReplyWhileStopping(t *testing.T) {
 			}
 			return nil
 		}
-		b := begin(t, rail, testConfig("a"), processed)
+		b := launch(t, rail, testConfig("a"), processed)
 		<-asked
 		begun := time.Now()
 		b.stop()
@@ -237,7 +237,7 @@ func TestStopDuringAClaimGivesItBack(t *testing.T) {
 			}
 			return nil
 		}
-		b := begin(t, rail, testConfig("a"), func(context.Context, Claimed) Result {
+		b := launch(t, rail, testConfig("a"), func(context.Context, Claimed) Result {
 			t.Error("started after stop")
 			return Result{Outcome: Processed}
 		})
@@ -263,7 +263,7 @@ func TestG1_AckLandsAfterStop(t *testing.T) {
 		rail := newFakeRail()
 		rail.add("a", 1)
 		started := make(chan struct{})
-		b := begin(t, rail, testConfig("a"), func(ctx context.Context, _ Claimed) Result {
+		b := launch(t, rail, testConfig("a"), func(ctx context.Context, _ Claimed) Result {
 			close(started)
 			elapse(time.Millisecond)
 			if ctx.Err() != nil {
@@ -289,7 +289,7 @@ func TestStopCancelsAtItsTimeout(t *testing.T) {
 			rail.add("a", n)
 		}
 		var causes sync.Map
-		b := begin(t, rail, testConfig("a"), func(ctx context.Context, e Claimed) Result {
+		b := launch(t, rail, testConfig("a"), func(ctx context.Context, e Claimed) Result {
 			<-ctx.Done()
 			causes.Store(e.ID, context.Cause(ctx))
 			return Result{Outcome: []Outcome{Retry, Discard, Snooze, Processed}[e.AggregateID[15]]}
@@ -323,7 +323,7 @@ func TestG2_StopListsWhatIsLeft(t *testing.T) {
 			return nil
 		}
 		release, ended := make(chan struct{}), make(chan struct{})
-		b := begin(t, rail, testConfig("a"), func(_ context.Context, e Claimed) Result {
+		b := launch(t, rail, testConfig("a"), func(_ context.Context, e Claimed) Result {
 			if e.ID == stubborn.ID {
 				<-release
 				defer close(ended)
@@ -370,7 +370,7 @@ func TestD1_FatalErrorsStop(t *testing.T) {
 					return nil
 				}
 				outcome := map[string]Outcome{"markFailed": Retry, "release": Release}[call]
-				b := begin(t, rail, testConfig("a"), func(context.Context, Claimed) Result {
+				b := launch(t, rail, testConfig("a"), func(context.Context, Claimed) Result {
 					return Result{Outcome: max(outcome, Processed)}
 				})
 				<-b.done
@@ -409,7 +409,7 @@ func TestD1_PassingErrorsAreRepeated(t *testing.T) {
 					return nil
 				}
 				var handled atomic.Int32
-				b := begin(t, rail, testConfig("a"), func(_ context.Context, e Claimed) Result {
+				b := launch(t, rail, testConfig("a"), func(_ context.Context, e Claimed) Result {
 					handled.Add(1)
 					if e.AggregateID[15] == 0 && e.Attempt == 1 {
 						return Result{Outcome: Retry, Delay: time.Second}
@@ -448,7 +448,7 @@ func TestRefusedOutcomeCostsOneEvent(t *testing.T) {
 				outcomes <- outcome
 			}
 		}
-		b := beginOn(t, refusing, rail, cfg, processed)
+		b := launchOn(t, refusing, rail, cfg, processed)
 		elapse(time.Second)
 		if rail.count("processed") != 9 || rail.count("processing") != 1 {
 			t.Errorf("%d processed, %d in flight", rail.count("processed"), rail.count("processing"))

@@ -54,7 +54,7 @@ func TestP6_ThreeHoursOut(t *testing.T) {
 		seen := map[[16]byte][]int{}
 		cfg := testConfig("a", "b")
 		cfg.Concurrency = 200
-		b := begin(t, rail, cfg, func(ctx context.Context, e Claimed) Result {
+		b := launch(t, rail, cfg, func(ctx context.Context, e Claimed) Result {
 			if e.EventType == "b" {
 				return Result{Outcome: Processed}
 			}
@@ -119,7 +119,7 @@ func keysOf(m map[int]int) (keys []int) {
 func TestP6_TrialOvertakenByAFailure(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		rail := newFakeRail()
-		b := begin(t, rail, testConfig("a"), func(context.Context, Claimed) Result {
+		b := launch(t, rail, testConfig("a"), func(context.Context, Claimed) Result {
 			t.Error("started while its type rests")
 			return Result{Outcome: Processed}
 		})
@@ -148,7 +148,7 @@ func TestIdleLoopFallsAsleep(t *testing.T) {
 		rail := newFakeRail()
 		cfg := testConfig("a")
 		cfg.PollInterval = time.Minute
-		b := begin(t, rail, cfg, processed)
+		b := launch(t, rail, cfg, processed)
 		elapse(time.Second)
 		if n := rail.called("fallAsleep"); n != 0 {
 			t.Errorf("asked for notifications that nobody hears")
@@ -184,7 +184,7 @@ func TestLooksAgainAfterFallingAsleep(t *testing.T) {
 		}
 		cfg := testConfig("a")
 		cfg.PollInterval = time.Minute
-		b := begin(t, rail, cfg, processed)
+		b := launch(t, rail, cfg, processed)
 		b.bell.heard.Store(true)
 		elapse(200 * time.Millisecond)
 		if n := rail.count("processed"); n != 1 {
@@ -204,7 +204,7 @@ func TestFailingFallAsleepIsNoBusyLoop(t *testing.T) {
 			}
 			return nil
 		}
-		b := begin(t, rail, testConfig("a"), processed)
+		b := launch(t, rail, testConfig("a"), processed)
 		b.bell.heard.Store(true)
 		elapse(time.Minute)
 		if n := rail.called("claim"); n > 200 {
@@ -221,7 +221,7 @@ func TestFailingFallAsleepIsNoBusyLoop(t *testing.T) {
 func TestG5_RingingIsNoBusyLoop(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		rail := newFakeRail()
-		b := begin(t, rail, testConfig("a"), processed)
+		b := launch(t, rail, testConfig("a"), processed)
 		elapse(10 * time.Second)
 		before := rail.called("claim")
 		for range 100 {
@@ -244,7 +244,7 @@ func TestG4_SlotComesBack(t *testing.T) {
 		}
 		cfg := testConfig("a")
 		cfg.Concurrency = 1
-		b := begin(t, rail, cfg, func(_ context.Context, e Claimed) Result {
+		b := launch(t, rail, cfg, func(_ context.Context, e Claimed) Result {
 			if e.Attempt == 1 {
 				ways[e.AggregateID[15]]()
 			}
