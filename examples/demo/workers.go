@@ -17,7 +17,7 @@ type crew struct {
 	cancel context.CancelCauseFunc
 	group  sync.WaitGroup
 	mu     sync.Mutex
-	errs   []error
+	left   []error
 }
 
 var errDone = errors.New("the work is done")
@@ -43,14 +43,18 @@ func (d *demo) startWorkers(ctx context.Context, handlers *outbox.Handlers) (con
 	return ctx, c, nil
 }
 
+// ended ends the run if a worker did so by itself, and keeps what it says about events left behind.
 func (c *crew) ended(err error) {
 	if err == nil {
 		return
 	}
-	c.mu.Lock()
-	c.errs = append(c.errs, err)
-	c.mu.Unlock()
 	c.cancel(fmt.Errorf("a worker cannot go on: %w", err))
+	var left *outbox.StopError
+	if errors.As(err, &left) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.left = append(c.left, left)
+	}
 }
 
 // stop waits for the workers, which stop in stages. What one of them had to leave behind is in its error.
@@ -63,7 +67,7 @@ func (c *crew) stop(ctx context.Context) error {
 	case <-ctx.Done():
 		return errors.New("the workers did not stop in time")
 	}
-	return errors.Join(c.errs...)
+	return errors.Join(c.left...)
 }
 
 // serve listens on a free port of loopback until the run is over, and answers the URL.
