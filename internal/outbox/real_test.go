@@ -212,7 +212,7 @@ func (s *timeSpy) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndDat
 // Case D1: what a role or a database has for defaults does not matter to the loop.
 func TestD1_DefaultsDoNotMatter(t *testing.T) {
 	r := newRig(t, pgtest.Setting("default_transaction_isolation", "serializable"), pgtest.Setting("default_transaction_read_only", "on"),
-		pgtest.Setting("statement_timeout", "1ms"), pgtest.Setting("lock_timeout", "1ms"), pgtest.Setting("idle_session_timeout", "1"),
+		pgtest.Setting("statement_timeout", "3s"), pgtest.Setting("lock_timeout", "2s"), pgtest.Setting("idle_session_timeout", "1s"),
 		pgtest.PoolConfig(func(c *pgxpool.Config) {
 			c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 				if conn.Config().RuntimeParams["application_name"] == "test" {
@@ -227,6 +227,18 @@ func TestD1_DefaultsDoNotMatter(t *testing.T) {
 	w := r.run(testConfig("a"), nil, processed)
 	r.done()
 	w.stop()
+	pool, err := openPool(t.Context(), r.db.Pool.Config(), &link{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	for setting, want := range map[string]string{"transaction_isolation": "read committed", "transaction_read_only": "off",
+		"statement_timeout": "1min", "lock_timeout": "20s", "idle_session_timeout": "0", "application_name": "pgrail worker"} {
+		var got string
+		if err := pool.QueryRow(t.Context(), `select current_setting($1)`, setting).Scan(&got); err != nil || got != want {
+			t.Errorf("%s is %s, %v; want %s", setting, got, err, want)
+		}
+	}
 	if w.log.lines("level=WARN") != 0 {
 		t.Errorf("\n%s", w.log)
 	}
