@@ -134,10 +134,16 @@ begin
        order by e.available_at limit 200)) c
   ), heads as materialized (
     select c.id, c.created_at, c.aggregate_type, c.aggregate_id from candidates c
-    where exists (
+    -- In two parts, as no one index holds both.
+    where (exists (
         select from public.outbox_events o
         where o.aggregate_type = c.aggregate_type and o.aggregate_id = c.aggregate_id
-          and o.status in ('pending', 'failed', 'processing') and (o.created_at, o.id) > (c.created_at, c.id))
+          and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
+          and (o.created_at, o.id) > (c.created_at, c.id))
+      or exists (
+        select from public.outbox_events o
+        where o.aggregate_type = c.aggregate_type and o.aggregate_id = c.aggregate_id and o.lane = 'queued'
+          and (o.created_at, o.id) > (c.created_at, c.id)))
       and not exists (
         select from public.outbox_events o
         where o.aggregate_type = c.aggregate_type and o.aggregate_id = c.aggregate_id
