@@ -273,7 +273,7 @@ func launch(t *testing.T, rail *fakeRail, cfg Config, handle Handle) *trial {
 func launchOn(t *testing.T, on rail, rail *fakeRail, cfg Config, handle Handle) *trial {
 	t.Helper()
 	log := &journal{}
-	cfg.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	cfg.Logger = newLogger(log)
 	ctx, end := context.WithCancel(context.Background())
 	b := &trial{T: t, rail: rail, loop: New(cfg, handle), bell: newAlarm(), log: log, end: end, done: make(chan struct{})}
 	go func() {
@@ -321,6 +321,10 @@ func (j *journal) lines(words ...string) (n int) {
 		}
 	}
 	return n
+}
+
+func newLogger(log *journal) *slog.Logger {
+	return slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 func processed(context.Context, Claimed) Result { return Result{Outcome: Processed} }

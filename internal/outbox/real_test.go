@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -86,7 +85,7 @@ type worker struct {
 func (r *rig) run(cfg Config, change func(*pgxpool.Config), handle Handle) *worker {
 	r.Helper()
 	w := &worker{rig: r, log: &journal{}, ended: make(chan struct{})}
-	cfg.Logger = slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	cfg.Logger = newLogger(w.log)
 	w.loop = New(cfg, handle)
 	config := r.db.Pool.Config()
 	if change != nil {
