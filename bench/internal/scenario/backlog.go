@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,14 +21,20 @@ const (
 type backlog struct {
 	rows    int
 	insert  time.Duration // writing the rows
-	settle  sample.Set    // claims until it had settled, in ms
+	settle  claims        // until it had settled
 	settled bool
-	warm    sample.Set // claims of fresh rows after that, in ms
-	cpu     sample.Set // what of it the server computed
-	handed  int        // rows that the warm claims gave out
+	warm    claims // of fresh rows, after that
 
 	db   *testbed.Database
 	conn *pgx.Conn
+}
+
+// claims are what some calls took, in ms, what of it the server computed, and how
+// many rows they handed out.
+type claims struct {
+	sample.Set
+	cpu  sample.Set
+	rows int
 }
 
 // newBacklog loads n rows, lets them settle until claims take at most cheap
@@ -82,11 +87,10 @@ func (b *backlog) warmSession(ctx context.Context) error {
 func (b *backlog) settleDown(ctx context.Context, cheap float64, limit time.Duration) error {
 	calm := 0
 	for start := time.Now(); calm < calmRuns && time.Since(start) < limit; {
-		ms, _, err := b.claim(ctx)
+		ms, err := b.claim(ctx, &b.settle)
 		if err != nil {
 			return err
 		}
-		b.settle = append(b.settle, ms)
 		calm++
 		if ms > cheap {
 			calm = 0
@@ -98,38 +102,32 @@ func (b *backlog) settleDown(ctx context.Context, cheap float64, limit time.Dura
 
 // probe claims some of the fresh rows and returns what that took in the middle.
 func (b *backlog) probe(ctx context.Context) (float64, error) {
-	var taken sample.Set
+	var taken claims
 	for range probes {
-		ms, _, err := b.claim(ctx)
-		if err != nil {
-			return math.NaN(), err
+		if _, err := b.claim(ctx, &taken); err != nil {
+			return 0, err
 		}
-		taken = append(taken, ms)
 	}
 	return taken.Median(), nil
 }
 
-func (b *backlog) claimFresh(ctx context.Context) error {
-	used := b.db.SessionCPU(b.conn.PgConn().PID())
-	ms, rows, err := b.claim(ctx)
-	b.cpu.Add(b.db.SessionCPU(b.conn.PgConn().PID()) - used)
-	b.warm = append(b.warm, ms)
-	b.handed += rows
-	return err
-}
-
-func (b *backlog) claim(ctx context.Context) (ms float64, rows int, err error) {
-	start := time.Now()
+func (b *backlog) claim(ctx context.Context, to *claims) (ms float64, err error) {
+	pid := b.conn.PgConn().PID()
+	used, start := b.db.SessionCPU(pid), time.Now()
 	claimed, err := rail.Claim(ctx, b.conn, rail.Types, batch)
-	return sample.Millis(time.Since(start)), len(claimed.IDs), err
+	ms = sample.Millis(time.Since(start))
+	to.Set = append(to.Set, ms)
+	to.cpu.Add(b.db.SessionCPU(pid) - used)
+	to.rows += len(claimed.IDs)
+	return ms, err
 }
 
-func (b *backlog) handedPerCall() float64 { return float64(b.handed) / float64(len(b.warm)) }
+func (c claims) rowsPerCall() float64 { return float64(c.rows) / float64(len(c.Set)) }
 
 func (b *backlog) insertPerRow() float64 { return 1000 * sample.Millis(b.insert) / float64(b.rows) }
 
 // settlePerRow is the time of settling beyond that of as many warm claims, in µs.
 func (b *backlog) settlePerRow() float64 {
-	beyond := b.settle.Sum() - float64(len(b.settle))*b.warm.Median()
+	beyond := b.settle.Sum() - float64(len(b.settle.Set))*b.warm.Median()
 	return 1000 * max(0, beyond) / float64(b.rows)
 }

@@ -38,18 +38,18 @@ func claimCost(ctx context.Context, env Env) error {
 	env.Report.Note("Settling: all claims from the first until %d in a row are cheap; what a row costs is their time "+
 		"beyond that of warm ones, shared among the n rows. It is held against the cheapest way in which a row can be "+
 		"inserted: by one statement for all, an aggregate each, commits not durable (the first shape).", calmRuns)
-	env.Report.Table([]string{"shape", "n", "insert µs/row", "settle µs/row", "calls", "took ms", "worst ms", "worst : warm"}, settling...)
+	env.Report.Table([]string{"shape", "n", "insert µs/row", "settle µs/row", "calls", "took ms", "worst ms", "worst : warm", "in CPU"}, settling...)
 	return nil
 }
 
 func warmRow(shape rail.Shape, b, base *backlog) []any {
 	return []any{shape.Name, b.rows, b.warm.Median(), b.warm.Quantile(0.9), b.warm.Max(),
-		b.warm.Median() / base.warm.Median(), b.cpu.Median(), b.cpu.Median() / base.cpu.Median(), b.handedPerCall()}
+		b.warm.Median() / base.warm.Median(), b.warm.cpu.Median(), b.warm.cpu.Median() / base.warm.cpu.Median(), b.warm.rowsPerCall()}
 }
 
 func settlingRow(shape rail.Shape, b *backlog) []any {
-	return []any{shape.Name, b.rows, b.insertPerRow(), b.settlePerRow(), len(b.settle), b.settle.Sum(), b.settle.Max(),
-		b.settle.Max() / b.warm.Median()}
+	return []any{shape.Name, b.rows, b.insertPerRow(), b.settlePerRow(), len(b.settle.Set), b.settle.Sum(), b.settle.Max(),
+		b.settle.Max() / b.warm.Median(), b.settle.cpu.Max() / b.warm.cpu.Median()}
 }
 
 // measureShape measures the shape at each size. What is cheap, the smallest says.
@@ -76,7 +76,7 @@ func measureShape(ctx context.Context, env Env, shape rail.Shape) ([]*backlog, e
 	}
 	for range env.Size.Calls {
 		for _, b := range backlogs {
-			if err := b.claimFresh(ctx); err != nil {
+			if _, err := b.claim(ctx, &b.warm); err != nil {
 				return nil, err
 			}
 		}
@@ -92,7 +92,7 @@ func judgeShape(r *report.Report, shape rail.Shape, backlogs []*backlog, insert 
 		ratio = max(ratio, b.warm.Median()/base)
 		call = max(call, b.settle.Max()/b.warm.Median())
 		settle = b.settlePerRow() / insert
-		handed = min(handed, b.handedPerCall())
+		handed = min(handed, b.warm.rowsPerCall())
 		if !b.settled {
 			ratio, call, settle = math.NaN(), math.NaN(), math.NaN()
 		}
