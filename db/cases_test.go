@@ -103,7 +103,10 @@ func TestRedriveCount(t *testing.T) {
 // stands still, is listed with the reason, and goes on by redriving v1 or past it.
 func TestHalt(t *testing.T) {
 	t.Parallel()
-	spent := func(r *rail) { r.exec(`update public.outbox_events set attempts = 8 where (payload ->> 'n')::integer = 1`); r.claim("a", "b") }
+	spent := func(r *rail) {
+		r.exec(`update public.outbox_events set attempts = 8 where (payload ->> 'n')::integer = 1`)
+		r.claim("a", "b")
+	}
 	failed := func(r *rail) {
 		for _, e := range r.claim("a") {
 			r.discard(e)
