@@ -17,6 +17,10 @@ generate: ## write internal/db anew from db/migrations and db/queries
 	rm -f $(filter-out %_test.go,$(wildcard internal/db/*.go))
 	$(TOOL) sqlc generate
 
+.PHONY: api
+api: ## write api/ anew: what each package promises to applications
+	go run ./internal/apidoc
+
 .PHONY: test
 test: ## run all tests with the race detector; needs no network
 	@status=0; for dir in . $(NESTED); do \
@@ -38,7 +42,7 @@ test-matrix: ## run the tests that have databases on servers of each version; VE
 	.ci/test-matrix "$(VERSIONS)" $(MATRIX_PACKAGES)
 
 .PHONY: verify
-verify: verify-generated verify-format verify-modules verify-code verify-queries ## check everything that tests do not
+verify: verify-generated verify-api verify-format verify-modules verify-code verify-queries ## check everything that tests do not
 
 .PHONY: verify-generated
 verify-generated: ## is internal/db what the SQL files give, nothing less or more?
@@ -46,6 +50,10 @@ verify-generated: ## is internal/db what the SQL files give, nothing less or mor
 	cp -R sqlc.yaml db "$$dir"; \
 	$(TOOL) sqlc generate -f "$$dir/sqlc.yaml"; \
 	diff -r -x '*_test.go' internal/db "$$dir/internal/db" || { echo 'internal/db is stale: run make generate'; exit 1; }
+
+.PHONY: verify-api
+verify-api: ## does api/ say what the packages declare?
+	go run ./internal/apidoc -check
 
 .PHONY: verify-format
 verify-format: ## is all code formatted?
