@@ -27,6 +27,10 @@ var (
 	fatalClasses   = []string{"28", "3D", "3F", "42"}
 )
 
+// A migration beside the worker changes the row type under a claim that waits for its lock, or under a prepared statement.
+// Asked again the server plans anew.
+var movingStates = []string{"42804", "0A000"}
+
 // stateNoStatement says that a prepared statement is gone: somebody else has our session.
 const stateNoStatement = "26000"
 
@@ -36,7 +40,7 @@ func classify(err error) errorClass {
 	switch {
 	case errors.Is(err, ErrPooler), state == stateNoStatement:
 		return fatal
-	case len(state) < 2:
+	case len(state) < 2, slices.Contains(movingStates, state):
 		return passing
 	case slices.Contains(fatalClasses, state[:2]):
 		return fatal
