@@ -29,10 +29,14 @@ begin
   order by l.slot for no key update;
   loop
     with waiting as materialized (
-      select o.id from public.outbox_events e join public.outbox_events o
-        on o.aggregate_type = e.aggregate_type and o.aggregate_id = e.aggregate_id
+      select o.id
+      from (select distinct e.aggregate_type, e.aggregate_id from public.outbox_events e where e.id = any (p_event_ids)) a
+      cross join lateral (
+        select o.id from public.outbox_events o
+        where o.aggregate_type = a.aggregate_type and o.aggregate_id = a.aggregate_id
           and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
-      where e.id = any (p_event_ids) and o.id <> all (v_locked)
+        offset 0) o  -- a fence: under statistics of an idle rail the plan would begin with all that is active
+      where o.id <> all (v_locked)
     ), held as materialized (
       select y.id from public.outbox_events y
       where y.id in (select w.id from waiting w) and y.status in ('pending', 'failed', 'processing')
@@ -53,7 +57,8 @@ begin
     select from public.outbox_events o
     where o.aggregate_type = e.aggregate_type and o.aggregate_id = e.aggregate_id
       and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
-      and o.status = 'processing' and o.available_at > v_now and (o.created_at, o.id) > (e.created_at, e.id));
+      and o.status = 'processing' and o.available_at > v_now and (o.created_at, o.id) > (e.created_at, e.id)
+    offset 0);
 
   with reopened as (
     update public.outbox_events e

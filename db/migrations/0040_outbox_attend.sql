@@ -149,7 +149,8 @@ begin
         where o.aggregate_type = c.aggregate_type and o.aggregate_id = c.aggregate_id
           and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
           and (o.created_at, o.id) < (c.created_at, c.id)
-          and not exists (select from public.outbox_dormant_event_types d where d.event_type = o.event_type))
+          and not exists (select from public.outbox_dormant_event_types d where d.event_type = o.event_type)
+        offset 0)  -- a fence: as a join it could begin with all that is active
     order by c.created_at, c.id limit greatest(1, least(1000, coalesce(p_limit, 20)))
   )
   select h.aggregate_type, h.aggregate_id, x.event_id, x.event_type, x.status, x.reason, x.attempts,
