@@ -107,7 +107,8 @@ func randomStep(random *rand.Rand, depth *int) string {
 		return fmt.Sprintf(`savepoint s%d`, *depth)
 	case 1:
 		if *depth > 0 {
-			return fmt.Sprintf(`rollback to s%d`, 1+random.IntN(*depth))
+			*depth = 1 + random.IntN(*depth)
+			return fmt.Sprintf(`rollback to s%d`, *depth)
 		}
 	case 2:
 		return fmt.Sprintf(`select public.outbox_enqueue(array['%[1]s', '%[1]s', 'b'], array[gen_random_uuid()::text, gen_random_uuid()::text, gen_random_uuid()::text],

@@ -110,6 +110,22 @@ var acts = func() []act {
 	}
 }()
 
+// Each act for itself: afterwards the marks agree with the rows already, without a drain
+// or healing in between.
+func TestActsAlone(t *testing.T) {
+	t.Parallel()
+	r := newRail(t)
+	for _, only := range acts {
+		for _, times := range []int{1, 2} {
+			r.setStage()
+			for range times {
+				r.exec(only.sql)
+			}
+			r.endOfPlay(fmt.Sprintf("%q, %d times", only.name, times))
+		}
+	}
+}
+
 func TestInterleavings(t *testing.T) {
 	t.Parallel()
 	for _, first := range acts {

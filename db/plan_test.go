@@ -163,6 +163,44 @@ var plannedCalls = []struct{ name, sql, must, may string }{
 	{"prune", `select public.outbox_prune(0, 100)`, "processed tid", ""},
 }
 
+// stale are statistics that say the table is empty, or was full when it is not any more.
+var staleStatistics = map[string]func(*rail){
+	"statistics of an empty table": func(r *rail) {
+		r.exec(`analyze`)
+		r.backlog(30000)
+	},
+	"statistics of a full table": func(r *rail) {
+		r.backlog(30000)
+		r.exec(`analyze`)
+		r.unseen(`delete from public.outbox_events`)
+		r.backlog(0)
+	},
+	"statistics of an idle table": func(r *rail) {
+		r.backlog(1000)
+		r.exec(`update public.outbox_events set status = 'processed', lane = null, blocked_by = null`)
+		r.exec(`vacuum analyze`)
+		r.exec(`delete from public.outbox_events`)
+		r.backlog(30000)
+	},
+}
+
+// The same shape where the statistics are of another time.
+func TestPlansOfStaleStatistics(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range staleStatistics {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRail(t)
+			r.exec(`alter table public.outbox_events set (autovacuum_enabled = off)`)
+			prepare(r)
+			reader := r.planReader()
+			for _, c := range plannedCalls {
+				checkFigure(t, c.name, reader.plansOf(c.sql), strings.Fields(c.must), strings.Fields(c.may))
+			}
+		})
+	}
+}
+
 // The shape of the plans on the hot path, at three sizes, before and after ANALYZE: which
 // indexes, nothing read from end to end, no backlog sorted or even read.
 func TestPlans(t *testing.T) {
