@@ -1,8 +1,9 @@
 // Package catalogue lists pgrail's migrations with their recorded hashes: the whole chain, and per capability the part
-// that belongs to it. It tells an edited migration from the one that was released.
+// that belongs to it: outbox, identity and webhook. It tells an edited migration from the one that was released; package
+// migrate refuses to run where it finds one.
 //
 // There is one chain. A capability's list is a projection of it, so positions have gaps there, and applying a list alone
-// is not enough: identity enqueues events and so needs outbox.
+// is not enough: identity and webhook enqueue events and so need outbox.
 package catalogue
 
 //go:generate sh -c "cd ../db/migrations && sha256sum *.sql > ../../catalogue/migrations.sum"

@@ -80,6 +80,10 @@ func TestCheckAppliedNamesTheDrift(t *testing.T) {
 
 // TestListsAreProjectionsOfTheChain: together the capabilities have every migration once, with the chain's positions.
 func TestListsAreProjectionsOfTheChain(t *testing.T) {
+	want := []string{"outbox", "identity", "webhook"}
+	if diff := cmp.Diff(want, catalogue.Capabilities()); diff != "" {
+		t.Errorf("capabilities (-want +got):\n%s", diff)
+	}
 	var together []catalogue.Migration
 	for _, capability := range catalogue.Capabilities() {
 		part := catalogue.Of(capability)
@@ -100,13 +104,18 @@ func TestListsAreProjectionsOfTheChain(t *testing.T) {
 func byPosition(a, b catalogue.Migration) int { return a.Position - b.Position }
 
 func TestAMigrationIsDescribed(t *testing.T) {
-	got := catalogue.Of("identity")[0]
-	position := 1 + slices.IndexFunc(catalogue.Chain(), func(m catalogue.Migration) bool { return m.File == got.File })
-	want := catalogue.Migration{ID: "0020_identity_tables", Path: "identity/tables", Position: position, SHA256: got.SHA256, File: "0020_identity_tables.sql"}
-	if diff := cmp.Diff(want, got); diff != "" || len(got.SHA256) != 64 || got.Capability() != "identity" {
-		t.Errorf("first of identity, of %q (-want +got):\n%s", got.Capability(), diff)
+	for capability, want := range map[string]catalogue.Migration{
+		"identity": {ID: "0020_identity_tables", Path: "identity/tables", File: "0020_identity_tables.sql"},
+		"webhook":  {ID: "0030_webhook_inbox", Path: "webhook/inbox", File: "0030_webhook_inbox.sql"},
+	} {
+		got := catalogue.Of(capability)[0]
+		want.Position = 1 + slices.IndexFunc(catalogue.Chain(), func(m catalogue.Migration) bool { return m.File == got.File })
+		want.SHA256 = got.SHA256
+		if diff := cmp.Diff(want, got); diff != "" || len(got.SHA256) != 64 || got.Capability() != capability {
+			t.Errorf("first of %s, of %q (-want +got):\n%s", capability, got.Capability(), diff)
+		}
 	}
-	got.File = "changed"
+	catalogue.Of("identity")[0].File = "changed"
 	if catalogue.Of("identity")[0].File == "changed" {
 		t.Error("a caller's change reaches the catalogue")
 	}
