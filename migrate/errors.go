@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/openlup/pgrail/catalogue"
 )
 
 // ErrNothingApplied is matched by Down's error on a database without any of the
@@ -26,15 +28,19 @@ func (e *ConfigError) Error() string { return "migrate: " + e.Field + " " + e.Pr
 // An Error tells what went wrong in the database. Its text has no part of the
 // connection string.
 type Error struct {
-	Op       string // "connect", "lock", "apply" or "roll back"
+	Op       string // "connect", "lock", "check", "apply" or "roll back"
 	File     string // the migration at fault, if it came to one
 	SQLState string // the server's code, if it answered
-	Err      error  // the cause: a *pgconn.PgError, a *pgconn.ConnectError, the context's
+	Err      error  // the cause: a *pgconn.PgError, a *pgconn.ConnectError, a *catalogue.DriftError, the context's
 }
 
 // newError puts the context's end first, as what it tore down is noise.
 func newError(ctx context.Context, op, file string, err error) *Error {
 	e := &Error{Op: op, File: file, Err: err}
+	var drift *catalogue.DriftError
+	if errors.As(err, &drift) {
+		e.Op, e.File = "check", drift.File
+	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		e.Err = fmt.Errorf("%w: %w", cause, err)
 	}

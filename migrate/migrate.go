@@ -7,6 +7,11 @@
 // nothing to do. The files are those of package db, applied by dbmate as a
 // library; no other program is run, and nothing is written to standard output.
 //
+// A file that has been applied must not change afterwards. Each one's hash is
+// recorded in public.pgrail_schema_migrations_hashes when it is applied, and both
+// Up and Down refuse to touch a database of which an applied file differs from
+// the one that this pgrail carries, with a [*catalogue.DriftError] naming it.
+//
 // The role in the URL must be able to create objects in schema public. It is
 // not needed after that: see the grants for what workers and producers need.
 package migrate
@@ -21,6 +26,7 @@ import (
 	"github.com/amacneil/dbmate/v2/pkg/dbmate"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/openlup/pgrail/catalogue"
 	"github.com/openlup/pgrail/db"
 )
 
@@ -59,7 +65,9 @@ func WithLogger(log *slog.Logger) Option {
 // ctx bounds the whole call, the wait for another instance included; ending it
 // cancels the running statement, and what its file did is rolled back.
 //
-// The error is a [*ConfigError] where the call itself is wrong, else an [*Error].
+// The error is a [*ConfigError] where the call itself is wrong, else an [*Error],
+// around a [*catalogue.DriftError] where a file is not what was released or
+// applied.
 func Up(ctx context.Context, databaseURL string, opts ...Option) error {
 	return run(ctx, databaseURL, opts, "apply", (*dbmate.DB).Migrate)
 }
@@ -79,6 +87,9 @@ func run(ctx context.Context, databaseURL string, opts []Option, op string, acti
 	conn, err := cfg.check(databaseURL)
 	if err != nil {
 		return err
+	}
+	if err := catalogue.Check(db.Migrations); err != nil {
+		return newError(ctx, op, "", err)
 	}
 	return underLock(ctx, &conn.Config, func() error { return cfg.runDBMate(ctx, conn, op, action) })
 }
