@@ -19,7 +19,8 @@
 // The answer to every failed verification is the same; the reason goes to the log only, and neither ever contains a
 // secret or the right signature.
 //
-// Senders retry, so a handler sees some deliveries more than once. [Delivery.Key] is the same for every one of them.
+// Senders retry, so a handler sees some deliveries more than once. [Delivery.Key] is the same for every one of them; package
+// inbox goes by it to write one event of the outbox for them all.
 //
 // Without the middleware: [Verifier.Receive] reads and verifies a request, [Verifier.Verify] takes a body already read,
 // and [Verifier.Stream] verifies a body while it is forwarded. [Signer] is the sending side. Package webhooktest builds
