@@ -17,8 +17,8 @@ func claimCost(ctx context.Context, env Env) error {
 		"so that whatever else the machine does meets them alike. CPU is what the server computed, the wait for the disk excluded.", batch)
 	var warm, settling [][]any
 	insert := math.NaN()
-	for _, shape := range rail.Shapes {
-		if !strings.HasPrefix(shape.Name, env.Size.Shape) {
+	for i, shape := range rail.Shapes {
+		if i%env.Size.Stride != 0 || !strings.HasPrefix(shape.Name, env.Size.Shape) {
 			continue
 		}
 		backlogs, err := measureShape(ctx, env, shape)

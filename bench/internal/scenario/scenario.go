@@ -47,6 +47,7 @@ type Size struct {
 
 	Backlogs []int         // claim: sizes of the backlog, the first being compared with
 	Shape    string        // claim: how the names of the measured shapes begin
+	Stride   int           // claim: each how many-th of them is measured
 	Calls    int           // claim: measured calls per backlog
 	Settle   time.Duration // claim: what has not settled by then has not settled
 
@@ -63,7 +64,7 @@ type Size struct {
 // Full is the size that the targets are meant for.
 var Full = Size{
 	Rounds: 3, Jobs: 200_000, Variants: 7,
-	Backlogs: []int{1_000, 300_000}, Calls: 41, Settle: 2 * time.Minute,
+	Backlogs: []int{1_000, 300_000}, Stride: 1, Calls: 41, Settle: 2 * time.Minute,
 	Singles: 10_000, IdleEvents: 300, OpenLoop: 30 * time.Second,
 	WakeRounds: 5, WakeTurn: 3 * time.Second, History: 1_000_000, HeldPortions: 3, Kills: 5,
 }
@@ -71,7 +72,7 @@ var Full = Size{
 // Quick shows in a few minutes where a change leads; its verdicts are a hint.
 var Quick = Size{
 	Rounds: 1, Jobs: 50_000, Variants: 3,
-	Backlogs: []int{1_000, 50_000}, Calls: 21, Settle: 30 * time.Second,
+	Backlogs: []int{1_000, 50_000}, Stride: 1, Calls: 21, Settle: 30 * time.Second,
 	Singles: 2_000, IdleEvents: 50, OpenLoop: 8 * time.Second,
 	WakeRounds: 3, WakeTurn: time.Second, History: 200_000, HeldPortions: 2, Kills: 3,
 }
@@ -79,7 +80,7 @@ var Quick = Size{
 // Smoke is just enough to run every line.
 var Smoke = Size{
 	Rounds: 1, Jobs: 1_000, Variants: 1,
-	Backlogs: []int{100, 500}, Calls: 3, Settle: 5 * time.Second,
+	Backlogs: []int{100, 500}, Stride: 3, Calls: 3, Settle: 5 * time.Second,
 	Singles: 100, IdleEvents: 3, OpenLoop: time.Second,
 	WakeRounds: 1, WakeTurn: 200 * time.Millisecond, History: 2_000, HeldPortions: 1, Kills: 0,
 }
