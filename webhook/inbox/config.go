@@ -29,7 +29,7 @@ type Config struct {
 
 	// Retention is how long a message is recognised at least: 1 hour to 87600 hours (10 years); 0 means 720 hours
 	// (30 days). It should exceed the time over which the sender retries. Where no time of sending is signed, it is also
-	// how long a delivery that someone has recorded cannot be played again.
+	// how long a delivery that someone has captured cannot be played again.
 	Retention time.Duration
 
 	// Timeout bounds Draft and the transaction together: over 0 and at most 1 hour; 0 means 10 seconds. Senders give up

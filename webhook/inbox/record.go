@@ -37,7 +37,7 @@ type Receipt struct {
 //
 // It waits, for 5 seconds at most, for another transaction that is recording the same message, and then repeats it or
 // takes its place. At the isolation levels repeatable read and serializable it fails instead if the other one commits,
-// with [outbox.ErrRetryTransaction]. The errors are [*RefusedError], or an [*Error] after which tx is lost.
+// with [outbox.ErrRetryTransaction]. The errors are [*RefusedError], or an [*Error]; after either tx is to be rolled back.
 func (in *Inbox) Record(ctx context.Context, tx pgx.Tx, d webhook.Delivery) (Receipt, error) {
 	m, err := in.draft(ctx, d)
 	if err != nil {
