@@ -1,11 +1,13 @@
 -- migrate:up
 
 -- The claim itself, without the clamps of the contract's form and in no order; one call hands out at most p_limit rows
--- and looks at no more than p_limit + 1500, and past what others hold, so its cost does not depend on what waits.
+-- and looks at no more than p_limit + 1000, and past what others hold, so its cost does not depend on what waits.
+-- p_since passes over ready rows created before that event: for a caller that has just found none there, while a snapshot
+-- held open keeps the entries of rows long gone in the index.
 -- p_suspects: true hands out only events that must run alone, false none of them, null makes no difference.
 create function public.outbox_claim_events(
   p_event_types text[], p_known_event_types text[], p_limit integer, p_visibility_seconds integer, p_max_attempts integer,
-  p_holder uuid default null, p_suspects boolean default null)
+  p_holder uuid default null, p_suspects boolean default null, p_since uuid default null)
 returns setof public.outbox_events
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -25,6 +27,7 @@ declare
   v_taken tid[] := '{}';
   v_blocked uuid[];
   v_parked uuid[] := '{}';
+  v_since constant timestamptz := (select e.created_at from public.outbox_events e where e.id = p_since);
   v_after_at timestamptz := '-infinity';
   v_after_id uuid := '00000000-0000-0000-0000-000000000000';
 begin
@@ -76,7 +79,7 @@ begin
           select e.ctid as tid, e.created_at, e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.attempts
           from public.outbox_events e
           where e.event_type = t.event_type and e.lane = 'ready'
-            and (e.created_at, e.id) > (v_after_at, v_after_id)
+            and (e.created_at, e.id) > (greatest(v_after_at, v_since), v_after_id)
             and e.attempts < t.max_attempts and e.available_at <= v_now
           order by e.created_at, e.id limit v_window) r
         where p_suspects is distinct from true
@@ -148,7 +151,7 @@ begin
 
     v_taken := v_taken || v_free;
     v_parked := v_parked || v_blocked;
-    exit when cardinality(v_taken) >= p_limit or v_seen < v_window and not v_enough or cardinality(v_parked) >= 1000;
+    exit when cardinality(v_taken) >= p_limit or v_seen < v_window and not v_enough or cardinality(v_parked) >= 500;
     v_window := case when v_enough then p_limit else 500 end;
   end loop;
 
@@ -190,4 +193,4 @@ end $$;
 
 -- migrate:down
 drop function public.outbox_claim_batch(text[], text[], integer, integer, integer);
-drop function public.outbox_claim_events(text[], text[], integer, integer, integer, uuid, boolean);
+drop function public.outbox_claim_events(text[], text[], integer, integer, integer, uuid, boolean, uuid);

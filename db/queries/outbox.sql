@@ -21,7 +21,8 @@ FROM public.outbox_claim_events(
   p_visibility_seconds => @visibility_seconds::integer,
   p_max_attempts => @max_attempts::integer,
   p_holder => @holder::uuid,
-  p_suspects => sqlc.narg('suspects')::boolean);
+  p_suspects => sqlc.narg('suspects')::boolean,
+  p_since => sqlc.narg('since')::uuid);
 
 -- name: OutboxClaimBatch :many
 -- OutboxClaimBatch is the contract's claim: 1 to 100 events, leases of 300 to 3600 seconds.

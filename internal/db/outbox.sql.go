@@ -21,7 +21,8 @@ FROM public.outbox_claim_events(
   p_visibility_seconds => $4::integer,
   p_max_attempts => $5::integer,
   p_holder => $6::uuid,
-  p_suspects => $7::boolean)
+  p_suspects => $7::boolean,
+  p_since => $8::uuid)
 `
 
 type OutboxClaimParams struct {
@@ -32,6 +33,7 @@ type OutboxClaimParams struct {
 	MaxAttempts       int32
 	Holder            uuid.UUID
 	Suspects          *bool
+	Since             *uuid.UUID
 }
 
 // OutboxClaim hands out the oldest due events of the given types, at most one per aggregate.
@@ -44,6 +46,7 @@ func (q *Queries) OutboxClaim(ctx context.Context, arg OutboxClaimParams) ([]Out
 		arg.MaxAttempts,
 		arg.Holder,
 		arg.Suspects,
+		arg.Since,
 	)
 	if err != nil {
 		return nil, err

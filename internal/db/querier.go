@@ -21,8 +21,8 @@ type Querier interface {
 	DoctorServer(ctx context.Context) (DoctorServerRow, error)
 	// DoctorSnapshots lists what has kept vacuum from removing dead rows for longer than the given time.
 	DoctorSnapshots(ctx context.Context, arg DoctorSnapshotsParams) ([]DoctorSnapshotsRow, error)
-	// DoctorStampLead tells by how many seconds the newest stamp is ahead of the server's clock.
-	DoctorStampLead(ctx context.Context) (float64, error)
+	// DoctorStampLead tells by how many seconds the newest stamp is ahead of the server's clock, if this role may know.
+	DoctorStampLead(ctx context.Context) (DoctorStampLeadRow, error)
 	// DoctorTriggers lists the triggers in schema public, and whether each fires in ordinary sessions.
 	DoctorTriggers(ctx context.Context) ([]DoctorTriggersRow, error)
 	// DoctorVacuum tells how the table of events is kept; -1 second stands for never vacuumed.

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Limits of a breaker.
@@ -41,6 +43,8 @@ type ask struct {
 	limit int
 	// trial marks a claim that tests a resting type; suspects asks for events that must run alone.
 	trial, suspects bool
+	// since, where set, passes over events created before that one.
+	since *uuid.UUID
 }
 
 // health is what the end of an event tells of its downstream.

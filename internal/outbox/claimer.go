@@ -28,6 +28,10 @@ type claimer struct {
 	// soloAfter is when the next suspect may have its turn.
 	soloAfter time.Time
 	unheard   unheard
+	horizon   horizon
+
+	// full is set while claims get as much as they ask for.
+	full bool
 
 	waking, failing streak
 }
@@ -70,8 +74,18 @@ func (c *claimer) turn(ctx context.Context) (claimed int, err error) {
 	if slots == 0 {
 		return 0, nil
 	}
-	return c.round(ctx, slots)
+	// With a backlog behind it, a claim for a few slots costs nearly what one for many does: wait a moment for more.
+	if c.full && slots < min(c.cfg.Concurrency, maxBatch)/2 {
+		within(gathering, ctx.Done(), nil)
+		slots += c.gate.tryTake(maxBatch - slots)
+	}
+	claimed, err = c.round(ctx, slots)
+	c.full = claimed == slots
+	return claimed, err
 }
+
+// gathering is how long a claim waits for more slots while there is a backlog.
+const gathering = 2 * time.Millisecond
 
 // round spends up to slots slots on one claim of the healthy types, and small ones of the types on trial.
 func (c *claimer) round(ctx context.Context, slots int) (claimed int, err error) {
@@ -95,7 +109,10 @@ func (c *claimer) claim(ctx context.Context, ask ask) (int, error) {
 	call, cancel := outliving(ctx, min(callTimeout, c.cfg.Lease/3))
 	defer cancel()
 	leaseEnds := time.Now().Add(c.cfg.Lease)
-	events, err := c.rail.claim(call, ask.types, c.cfg.Known, ask.limit, c.cfg.Lease, ask.suspects)
+	sent := time.Now()
+	ask.since = c.horizon.since(ask, sent)
+	events, err := c.rail.claim(call, ask, c.cfg.Known, c.cfg.Lease)
+	c.horizon.note(ask, events, sent, time.Since(sent))
 	if err != nil {
 		if ambiguous(err) {
 			c.unheard.note()

@@ -93,12 +93,12 @@ func (f *fakeRail) do(ctx context.Context, call string, effect func()) error {
 	return ctx.Err()
 }
 
-func (f *fakeRail) claim(ctx context.Context, types, known []string, limit int, lease time.Duration, suspects bool) (claimed []Claimed, err error) {
+func (f *fakeRail) claim(ctx context.Context, ask ask, known []string, lease time.Duration) (claimed []Claimed, err error) {
 	err = f.do(ctx, "claim", func() {
-		f.limits, f.known = append(f.limits, limit), known
+		f.limits, f.known = append(f.limits, ask.limit), known
 		for i, row := range f.rows {
 			free := row.status == "pending" || row.status == "failed" || row.status == "processing"
-			if len(claimed) == limit || !free || !slices.Contains(types, row.EventType) || row.due.After(time.Now()) || f.blocked(i, known) || suspects != row.suspect {
+			if len(claimed) == ask.limit || !free || !slices.Contains(ask.types, row.EventType) || row.due.After(time.Now()) || f.blocked(i, known) || ask.suspects != row.suspect {
 				continue
 			}
 			row.status, row.due, row.Token = "processing", time.Now().Add(lease), uuid.NewString()

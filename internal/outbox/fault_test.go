@@ -145,7 +145,7 @@ func TestD1_ReadOnlyMeansNewSessions(t *testing.T) {
 	}
 	r.raising("25006", "processing", 1)
 	r.insert("a", 1)
-	if _, err := s.claim(t.Context(), []string{"a"}, nil, 1, time.Minute, false); sqlState(err) != "25006" {
+	if _, err := s.claim(t.Context(), ask{types: []string{"a"}, limit: 1}, nil, time.Minute); sqlState(err) != "25006" {
 		t.Fatal(err)
 	}
 	if after := pid(); after == before {

@@ -127,7 +127,7 @@ func TestP6_TrialOvertakenByAFailure(t *testing.T) {
 		loop := b.loop
 		loop.breakers.ended(of("a", false), out)
 		row := rail.add("a", 1)
-		events, err := rail.claim(t.Context(), []string{"a"}, nil, 1, time.Hour, false)
+		events, err := rail.claim(t.Context(), ask{types: []string{"a"}, limit: 1}, nil, time.Hour)
 		if err != nil || len(events) != 1 || loop.gate.take(t.Context(), 1) != 1 {
 			t.Fatal(events, err)
 		}

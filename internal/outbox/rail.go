@@ -9,8 +9,8 @@ import (
 
 // rail is what the loop asks of the database. Its answers for a batch come in the order of the batch.
 type rail interface {
-	// claim hands out due events, oldest first; suspects asks for those that must run alone, and for nothing else.
-	claim(ctx context.Context, types, known []string, limit int, lease time.Duration, suspects bool) ([]Claimed, error)
+	// claim hands out due events, oldest first.
+	claim(ctx context.Context, ask ask, known []string, lease time.Duration) ([]Claimed, error)
 	markProcessed(ctx context.Context, batch []verdict) (outcomes []string, err error)
 	markFailed(ctx context.Context, batch []verdict) (outcomes []string, err error)
 	release(ctx context.Context, batch []verdict, delay time.Duration) error

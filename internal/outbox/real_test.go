@@ -51,7 +51,7 @@ func value[T any](r *rig, sql string, args ...any) (v T) {
 func (r *rig) until(condition string, args ...any) {
 	r.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		if value[bool](r, `select `+condition, args...) {
+		if value[bool](r, `select coalesce(`+condition+`, false)`, args...) {
 			return
 		}
 	}
@@ -121,7 +121,7 @@ func TestO4_BatchIsOldestFirst(t *testing.T) {
 		from generate_series(1, 300) i`)
 	s := newStore(r.db.Pool, testConfig().Policy)
 	for range 3 {
-		events, err := s.claim(t.Context(), []string{"a", "b"}, nil, 100, time.Minute, false)
+		events, err := s.claim(t.Context(), ask{types: []string{"a", "b"}, limit: 100}, nil, time.Minute)
 		if err != nil || len(events) != 100 {
 			t.Fatal(len(events), err)
 		}
@@ -269,7 +269,7 @@ func TestStoreSaysWhichTokensHold(t *testing.T) {
 	r := newRig(t)
 	r.insert("a", 3)
 	s := newStore(r.db.Pool, testConfig().Policy)
-	events, err := s.claim(t.Context(), []string{"a"}, nil, 3, time.Minute, false)
+	events, err := s.claim(t.Context(), ask{types: []string{"a"}, limit: 3}, nil, time.Minute)
 	if err != nil || len(events) != 3 {
 		t.Fatal(events, err)
 	}

@@ -35,15 +35,16 @@ func (s *store) heard(err error) error {
 	return err
 }
 
-func (s *store) claim(ctx context.Context, types, known []string, limit int, lease time.Duration, suspects bool) ([]Claimed, error) {
+func (s *store) claim(ctx context.Context, ask ask, known []string, lease time.Duration) ([]Claimed, error) {
 	rows, err := s.q.OutboxClaim(ctx, db.OutboxClaimParams{
-		EventTypes:        types,
+		EventTypes:        ask.types,
 		KnownEventTypes:   known,
-		BatchSize:         int32(limit),
+		BatchSize:         int32(ask.limit),
 		VisibilitySeconds: seconds(lease),
 		MaxAttempts:       int32(s.policy.MaxAttempts),
 		Holder:            s.holder,
-		Suspects:          &suspects,
+		Suspects:          &ask.suspects,
+		Since:             ask.since,
 	})
 	if err != nil {
 		return nil, s.heard(err)
