@@ -23,6 +23,9 @@ var (
 	ErrReadOnly = errors.New("outbox: database is read-only")
 	// ErrPermission: the role lacks a privilege.
 	ErrPermission = errors.New("outbox: permission denied")
+	// ErrPooler: the pool's mode of pgx relies on a session that lasts, and a pooler hands out another one for each
+	// transaction. Set default_query_exec_mode to exec or simple_protocol, in the connection string or its configuration.
+	ErrPooler = internal.ErrPooler
 	// ErrStopping is the cause of a handler's context when the worker stops.
 	ErrStopping = internal.ErrStopping
 	// ErrLeaseLost is the cause of a handler's context when another worker may take the event over.
@@ -64,6 +67,7 @@ var byState = map[string]error{
 	"42883": ErrNotMigrated, "42P01": ErrNotMigrated, "3F000": ErrNotMigrated, "42703": ErrNotMigrated,
 	"40001": ErrRetryTransaction, "40P01": ErrRetryTransaction, "55P03": ErrRetryTransaction,
 	"25006": ErrReadOnly,
+	"26000": ErrPooler,
 	"42501": ErrPermission,
 }
 

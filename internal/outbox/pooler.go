@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // ErrPooler refuses a mode of pgx that relies on what a transaction pooler takes away.
@@ -76,6 +77,18 @@ func (l *link) examine(ctx context.Context, config *pgx.ConnConfig) error {
 func (l *link) refuse(unfit bool, mode pgx.QueryExecMode) {
 	if unfit {
 		l.refusal = fmt.Errorf("%w (it is %s)", ErrPooler, mode)
+	}
+}
+
+// ofOwn opens sessions that last, for LISTEN: on a session that goes to other clients next it would stay behind.
+func (l *link) ofOwn(pool *pgxpool.Pool) func(context.Context) (*pgx.Conn, error) {
+	return func(ctx context.Context) (*pgx.Conn, error) {
+		conn, err := connectLike(ctx, pool)
+		if err == nil && l.shared.Load() {
+			hangUp(ctx, conn)
+			return nil, errDeaf
+		}
+		return conn, err
 	}
 }
 
