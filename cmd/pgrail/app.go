@@ -55,8 +55,20 @@ func (a *app) withConn(f func(*pgx.Conn) error) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(a.ctx)) }()
+	defer leave(conn)
 	return f(conn)
+}
+
+// leave ends the session. After an interruption the driver is still asking the server to stop what it does: a process that
+// ended before would leave it running.
+func leave(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = conn.Close(ctx)
+	select {
+	case <-conn.PgConn().CleanupDone():
+	case <-ctx.Done():
+	}
 }
 
 // withQueries is withConn for commands that only need the queries.
@@ -85,11 +97,14 @@ func (a *app) print(value any, table func(*table)) error {
 // note tells people what goes on.
 func (a *app) note(format string, args ...any) { fmt.Fprintf(a.errOut, format+"\n", args...) }
 
-// progress returns a function that notes how far something long is, once a second at most.
-func (a *app) progress(format string) func(args ...any) {
+// often is how often progress is noted.
+const often = time.Second
+
+// progress returns a function that notes how far something long is, but not more often than asked.
+func (a *app) progress(every time.Duration, format string) func(args ...any) {
 	last := time.Now()
 	return func(args ...any) {
-		if time.Since(last) >= time.Second {
+		if time.Since(last) >= every {
 			last = time.Now()
 			a.note(format, args...)
 		}

@@ -29,6 +29,19 @@ func (a *aggregate) UnmarshalText(text []byte) error {
 
 func (a aggregate) String() string { return a.kind + "/" + a.id.String() }
 
+// tableName is the table that records the applied migrations, as package migrate takes it.
+type tableName string
+
+var inSchema = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}\.[a-z_][a-z0-9_]{0,62}$`)
+
+func (n *tableName) UnmarshalText(text []byte) error {
+	if !inSchema.Match(text) {
+		return fmt.Errorf("%q is no table: write schema.table in lower-case letters, digits and underscores", text)
+	}
+	*n = tableName(text)
+	return nil
+}
+
 // eventID is an event's id on the command line.
 type eventID uuid.UUID
 

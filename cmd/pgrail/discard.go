@@ -9,13 +9,13 @@ import (
 
 type discardCmd struct {
 	selection
-	Status string `enum:",pending,failed,processing" default:"" placeholder:"STATUS" help:"Select events that are pending, failed or processing."`
+	Status *string `enum:"pending,failed,processing" placeholder:"STATUS" help:"Select events that are pending, failed or processing."`
 	consent
 }
 
 // Validate is called by kong.
 func (c discardCmd) Validate() error {
-	if err := c.selection.check(c.Type != "" || c.Aggregate != nil || c.Status != ""); err != nil {
+	if err := c.selection.check(c.Type != "" || c.Aggregate != nil || c.Status != nil); err != nil {
 		return err
 	}
 	return c.consent.check()
@@ -41,13 +41,13 @@ func (c discardCmd) Run(a *app) error {
 func (c discardCmd) selectFrom(a *app, q *db.Queries) ([]selected, error) {
 	params := db.OperateActiveParams{AtMost: int32(c.Limit), EventIds: texts(c.ids())}
 	params.EventType, params.AggregateType, params.AggregateID = c.filter()
-	if c.Status != "" {
-		params.Reason = &c.Status
-	}
+	params.Reason = c.Status
 	rows, err := q.OperateActive(a.ctx, params)
 	events := make([]selected, 0, len(rows))
 	for _, row := range rows {
-		events = append(events, toSelected(db.OperateDiscardedRow(row)))
+		event := toSelected(db.OperateDiscardedRow(row))
+		event.Status, event.Reason = event.Reason, ""
+		events = append(events, event)
 	}
 	return events, err
 }

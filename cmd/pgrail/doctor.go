@@ -1,14 +1,19 @@
 package main
 
 import (
+	"time"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/openlup/pgrail/internal/operate"
 )
 
 type doctorCmd struct {
-	Table string `default:"${migrations_table}" help:"Where the applied migrations are recorded, as schema.table."`
-	Deep  bool   `help:"Also compare the rail's marks with the events, which reads all that are active."`
+	Table tableName `default:"${migrations_table}" help:"Where the applied migrations are recorded, as schema.table."`
+	Deep  bool      `help:"Also compare the rail's marks with the events, which reads all that are active."`
+
+	LongSnapshot days  `default:"5m" help:"Report transactions that last longer than this."`
+	DeadRows     int64 `default:"200000" help:"Report more dead rows than this in the table of events; autovacuum looks at it from 20000 on."`
 }
 
 type finding struct {
@@ -24,11 +29,13 @@ func (c doctorCmd) Run(a *app) error {
 		return err
 	}
 	return a.withConn(func(conn *pgx.Conn) error {
-		schema, applied, err := migrateCmd{Table: c.Table}.read(a, conn)
+		e, err := migrateCmd{Table: c.Table}.examination(a, conn)
 		if err != nil {
 			return err
 		}
-		return examine(a, operate.Examination{Config: config, Conn: conn, Schema: schema, Applied: applied, Deep: c.Deep})
+		e.Config, e.Deep = config, c.Deep
+		e.Limits = operate.Limits{DeadRows: c.DeadRows, Snapshot: time.Duration(c.LongSnapshot)}
+		return examine(a, e)
 	})
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -52,12 +53,7 @@ func notBlank(flag, value string) error {
 
 // Validate is called by kong.
 func (c dormantAddCmd) Validate() error {
-	for flag, value := range map[string]string{"TYPE": c.Type, "--owner": c.Owner, "--reason": c.Reason} {
-		if err := notBlank(flag, value); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(notBlank("TYPE", c.Type), notBlank("--owner", c.Owner), notBlank("--reason", c.Reason))
 }
 
 func (c dormantAddCmd) Run(a *app) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/openlup/pgrail/catalogue"
 	"github.com/openlup/pgrail/migrate"
 	"github.com/openlup/pgrail/outbox"
 )
@@ -49,6 +50,7 @@ func describe(ctx context.Context, err error) (string, int) {
 	var own *failure
 	var pgErr *pgconn.PgError
 	var config *migrate.ConfigError
+	var drift *catalogue.DriftError
 	switch {
 	case errors.As(err, &own):
 		return own.text, own.code
@@ -56,6 +58,8 @@ func describe(ctx context.Context, err error) (string, int) {
 		return "interrupted", exitInterrupted
 	case errors.As(err, &config), errors.Is(err, outbox.ErrInvalid):
 		return err.Error(), exitUse
+	case errors.As(err, &drift):
+		return drift.Error() + "\nA released file never changes: find out who edited it.", exitFindings
 	case isConnect(err):
 		return describeConnect(err), exitUnconnected
 	case errors.Is(err, outbox.ErrNotMigrated):
@@ -107,6 +111,8 @@ func describeConnect(err error) string {
 		return "there is no such database on this server\nCheck the name at the end of the URL, or create it with createdb."
 	case "42501":
 		return "the role may not connect to this database\nIn psql: GRANT CONNECT ON DATABASE ... TO ..."
+	case "57P01", "57P02", "57P03":
+		return "the server is shutting down or starting\nTry again in a while."
 	case "53300":
 		return "the server has no connection left\nTry again, or raise max_connections."
 	}

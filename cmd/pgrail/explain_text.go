@@ -63,6 +63,10 @@ func (e explanation) why() string {
 		return fmt.Sprintf("halted since %s: %s %s was discarded (%s)", e.Halt.Since.Format(time.RFC3339), e.Halt.EventType, e.Halt.EventID, e.Halt.Reason)
 	case outbox.ReasonBlocked:
 		return "blocked by " + e.Blocker.String()
+	case outbox.ReasonDiscarded:
+		if e.Halt != nil && e.Halt.EventID == e.EventID {
+			return "discarded, and its aggregate is halted by that"
+		}
 	}
 	return reasons[outbox.Reason(e.Reason)]
 }
@@ -87,7 +91,7 @@ func (e explanation) showBehind(t *table) {
 	if e.WaitingBehind == 0 {
 		return
 	}
-	t.line("\nThese are behind it, %s:", capped(int64(e.WaitingBehind), 10000))
+	t.line("\nBehind it, %s:", counted(e.WaitingBehind, "event"))
 	for _, b := range e.Behind {
 		t.row(b.EventID, b.EventType, b.Status, counted(b.Attempts, "attempt"))
 	}

@@ -22,6 +22,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -68,7 +69,7 @@ func run(args []string, out, errOut io.Writer) int {
 			"4 refused without --yes, 5 findings, 6 no connection, 7 not migrated, 8 no right, 130 interrupted."))
 	parsed, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(errOut, "pgrail: %s\nRun: pgrail --help\n", redact(err.Error()))
+		fmt.Fprintf(errOut, "pgrail: %s\nRun: %s --help\n", redact(err.Error()), reached(err))
 		return exitUse
 	}
 	a := &app{ctx: ctx, out: out, errOut: errOut, database: c.Database, json: c.JSON, model: parser.Model}
@@ -79,6 +80,15 @@ func run(args []string, out, errOut io.Writer) int {
 	text, code := describe(ctx, err)
 	fmt.Fprintln(errOut, "pgrail: "+text)
 	return code
+}
+
+// reached is the command that a wrong command line has come to.
+func reached(err error) string {
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) && wrong.Context.Selected() != nil {
+		return wrong.Context.Selected().FullPath()
+	}
+	return "pgrail"
 }
 
 // credentials are what a connection string may carry; people put one where an argument was expected.

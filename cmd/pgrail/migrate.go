@@ -15,7 +15,7 @@ import (
 )
 
 type migrateCmd struct {
-	Table string `default:"${migrations_table}" help:"Where the applied migrations are recorded, as schema.table."`
+	Table tableName `default:"${migrations_table}" help:"Where the applied migrations are recorded, as schema.table."`
 
 	Up     migrateUpCmd     `cmd:"" help:"Apply what the database has not got yet."`
 	Status migrateStatusCmd `cmd:"" help:"List the migrations, and which are applied."`
@@ -44,7 +44,7 @@ func (migrateUpCmd) Run(a *app, m *migrateCmd) error {
 	}
 	done := migrated{Applied: []string{}}
 	files := slog.New(&fileHandler{a: a, done: &done})
-	if err := migrate.Up(a.ctx, a.database, migrate.WithTable(m.Table), migrate.WithLogger(files)); err != nil {
+	if err := migrate.Up(a.ctx, a.database, migrate.WithTable(string(m.Table)), migrate.WithLogger(files)); err != nil {
 		return err
 	}
 	return a.print(done, func(t *table) {
@@ -95,16 +95,32 @@ func showMigrations(all []migrationStatus, t *table) {
 func (migrateVerifyCmd) Run(a *app, m *migrateCmd) error {
 	// The command's own files first: else a tampered build would find the database in order.
 	if err := catalogue.Check(db.Migrations); err != nil {
-		return fail(exitFindings, "this command was not built from a release: %v", err)
+		return err
 	}
 	return a.withConn(func(conn *pgx.Conn) error {
-		schema, applied, err := m.read(a, conn)
+		e, err := m.examination(a, conn)
 		if err != nil {
 			return err
 		}
-		e := operate.Examination{Conn: conn, Schema: schema, Applied: applied, Only: []string{"schema", "functions", "indexes", "triggers"}}
+		e.Only = []string{"schema", "functions", "indexes", "triggers"}
 		return examine(a, e)
 	})
+}
+
+// examination holds what the files make, and which of them the database has.
+func (m migrateCmd) examination(a *app, conn *pgx.Conn) (e operate.Examination, err error) {
+	e.Conn = conn
+	if e.Schema, e.Applied, err = m.read(a, conn); err != nil {
+		return e, err
+	}
+	recorded := map[string]string{}
+	var file, hash string
+	rows, err := conn.Query(a.ctx, "SELECT file, sha256 FROM public.pgrail_schema_migrations_hashes")
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, []any{&file, &hash}, func() error { recorded[file] = hash; return nil })
+	}
+	e.Drift = catalogue.CheckApplied(recorded)
+	return e, noTable(err)
 }
 
 // read returns what the files make and which of them the database has.
@@ -113,7 +129,7 @@ func (m migrateCmd) read(a *app, conn *pgx.Conn) (operate.Schema, []string, erro
 	if err != nil {
 		return schema, nil, err
 	}
-	rows, err := conn.Query(a.ctx, "SELECT version FROM "+pgx.Identifier(strings.Split(m.Table, ".")).Sanitize()+" ORDER BY version")
+	rows, err := conn.Query(a.ctx, "SELECT version FROM "+string(m.Table)+" ORDER BY version")
 	if err != nil {
 		return schema, nil, noTable(err)
 	}

@@ -26,7 +26,7 @@ const portion = 500
 // inPortions hands ids to f in order, and counts and reports what becomes of them.
 func (a *app) inPortions(ids []uuid.UUID, wished string, f func([]uuid.UUID) ([]outcome, error)) error {
 	all := outcomes{Events: []outcome{}}
-	progress := a.progress("%d of %d " + wished)
+	progress := a.progress(often, "%d of %d "+wished)
 	var failed error
 	for start := 0; start < len(ids) && failed == nil; start += portion {
 		var some []outcome

@@ -75,7 +75,7 @@ func (c pruneCmd) count(a *app, q *db.Queries) error {
 // prune deletes in batches, each a transaction, so that breaking off costs nothing.
 func (c pruneCmd) prune(a *app, conn *pgx.Conn) error {
 	var total pruned
-	progress := a.progress("%d deleted")
+	progress := a.progress(often, "%d deleted")
 	var failed error
 	for {
 		var n int

@@ -54,7 +54,10 @@ func (c redriveCmd) selectFrom(a *app, q *db.Queries) ([]selected, error) {
 
 // toSelected is the one place where a row becomes an event of a dry run.
 func toSelected(row db.OperateDiscardedRow) selected {
-	return selected{row.ID, row.EventType, aggregate{row.AggregateType, row.AggregateID}.String(), row.Reason, seconds(inSeconds(row.AgeSeconds))}
+	return selected{
+		EventID: row.ID, EventType: row.EventType, Aggregate: aggregate{row.AggregateType, row.AggregateID}.String(),
+		Reason: row.Reason, AgeSeconds: seconds(inSeconds(row.AgeSeconds)),
+	}
 }
 
 func (c redriveCmd) redrive(a *app, conn *pgx.Conn, ids []uuid.UUID) error {

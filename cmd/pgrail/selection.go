@@ -63,12 +63,13 @@ func (c consent) check() error {
 	return nil
 }
 
-// selected is one event that would be changed, in JSON and in tables.
+// selected is one event that would be changed, with the reason of its discard or the status in which it waits.
 type selected struct {
 	EventID    uuid.UUID `json:"event_id"`
 	EventType  string    `json:"event_type"`
 	Aggregate  string    `json:"aggregate"`
-	Why        string    `json:"reason"`
+	Reason     string    `json:"reason,omitempty"`
+	Status     string    `json:"status,omitempty"`
 	AgeSeconds float64   `json:"age_seconds"`
 }
 
@@ -90,9 +91,9 @@ func (a *app) showPreview(c consent, would string, events []selected) error {
 			t.line("No event is selected.")
 			return
 		}
-		t.row("EVENT", "TYPE", "AGGREGATE", "AGE", "REASON")
+		t.row("EVENT", "TYPE", "AGGREGATE", "AGE", "STATE")
 		for _, e := range events[:min(len(events), previewed)] {
-			t.row(e.EventID, e.EventType, e.Aggregate, span(inSeconds(e.AgeSeconds)), e.Why)
+			t.row(e.EventID, e.EventType, e.Aggregate, span(inSeconds(e.AgeSeconds)), e.Reason+e.Status)
 		}
 		if more := len(events) - previewed; more > 0 {
 			t.line("and %d more", more)

@@ -47,6 +47,7 @@ as $$
     ('operator', 'SELECT', 'TABLE', 'public.outbox_workers', null),
     ('operator', 'SELECT', 'SEQUENCE', 'public.outbox_stamp_seq', null),
     ('operator', 'SELECT', 'TABLE', 'public.pgrail_schema_migrations', null),
+    ('operator', 'SELECT', 'TABLE', 'public.pgrail_schema_migrations_hashes', null),
     ('operator', 'SELECT, INSERT, UPDATE, DELETE', 'TABLE', 'public.outbox_event_policies', null),
     ('operator', 'SELECT, INSERT, UPDATE, DELETE', 'TABLE', 'public.outbox_dormant_event_types', null)
 $$;

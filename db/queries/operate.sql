@@ -128,7 +128,8 @@ SELECT public.outbox_grant(p_kind => @kind::text, p_role => quote_ident(@role_na
 
 -- name: OperateRights :many
 -- OperateRights lists the rights of a kind of role.
-SELECT r.privilege::text AS privilege, r.object_kind::text AS object_kind, r.object::text AS object
+SELECT r.privilege::text AS privilege, r.object_kind::text AS object_kind,
+  (r.object || coalesce(' (' || array_to_string(r.columns, ', ') || ')', ''))::text AS object
 FROM public.outbox_rights() AS r
 WHERE r.kind = @kind::text
 ORDER BY r.object_kind, r.object;
@@ -217,8 +218,8 @@ WHERE NOT s.active AND s.xmin IS NOT NULL
 ORDER BY 6 DESC;
 
 -- name: DoctorStampLead :one
--- DoctorStampLead tells by how many seconds the newest stamp is ahead of the server's clock.
-SELECT (coalesce(max(q.last_value), 0) / 1000000.0 - date_part('epoch', clock_timestamp()))::double precision AS seconds
+-- DoctorStampLead tells by how many seconds the newest stamp is ahead of the server's clock, if this role may know.
+SELECT has_sequence_privilege('public.outbox_stamp_seq', 'SELECT')::boolean AS visible, (coalesce(max(q.last_value), 0) / 1000000.0 - date_part('epoch', clock_timestamp()))::double precision AS seconds
 FROM pg_catalog.pg_sequences AS q
 WHERE q.schemaname = 'public' AND q.sequencename = 'outbox_stamp_seq';
 

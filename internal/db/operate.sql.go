@@ -207,17 +207,22 @@ func (q *Queries) DoctorSnapshots(ctx context.Context, arg DoctorSnapshotsParams
 }
 
 const doctorStampLead = `-- name: DoctorStampLead :one
-SELECT (coalesce(max(q.last_value), 0) / 1000000.0 - date_part('epoch', clock_timestamp()))::double precision AS seconds
+SELECT has_sequence_privilege('public.outbox_stamp_seq', 'SELECT')::boolean AS visible, (coalesce(max(q.last_value), 0) / 1000000.0 - date_part('epoch', clock_timestamp()))::double precision AS seconds
 FROM pg_catalog.pg_sequences AS q
 WHERE q.schemaname = 'public' AND q.sequencename = 'outbox_stamp_seq'
 `
 
-// DoctorStampLead tells by how many seconds the newest stamp is ahead of the server's clock.
-func (q *Queries) DoctorStampLead(ctx context.Context) (float64, error) {
+type DoctorStampLeadRow struct {
+	Visible bool
+	Seconds float64
+}
+
+// DoctorStampLead tells by how many seconds the newest stamp is ahead of the server's clock, if this role may know.
+func (q *Queries) DoctorStampLead(ctx context.Context) (DoctorStampLeadRow, error) {
 	row := q.db.QueryRow(ctx, doctorStampLead)
-	var seconds float64
-	err := row.Scan(&seconds)
-	return seconds, err
+	var i DoctorStampLeadRow
+	err := row.Scan(&i.Visible, &i.Seconds)
+	return i, err
 }
 
 const doctorTriggers = `-- name: DoctorTriggers :many
@@ -1062,7 +1067,8 @@ func (q *Queries) OperateRemovePolicy(ctx context.Context, arg OperateRemovePoli
 }
 
 const operateRights = `-- name: OperateRights :many
-SELECT r.privilege::text AS privilege, r.object_kind::text AS object_kind, r.object::text AS object
+SELECT r.privilege::text AS privilege, r.object_kind::text AS object_kind,
+  (r.object || coalesce(' (' || array_to_string(r.columns, ', ') || ')', ''))::text AS object
 FROM public.outbox_rights() AS r
 WHERE r.kind = $1::text
 ORDER BY r.object_kind, r.object

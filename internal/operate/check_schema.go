@@ -40,6 +40,9 @@ func (e Examination) versions(context.Context, *db.Queries) (found []Finding, _ 
 	if unknown := e.Schema.Unknown(e.Applied); len(unknown) > 0 {
 		found = append(found, warning("use the command of the newer version", "has migrations of a newer pgrail: %s", strings.Join(unknown, ", ")))
 	}
+	if e.Drift != nil {
+		found = append(found, problem("find out who edited it: a released file never changes", "%v", e.Drift))
+	}
 	return found, nil
 }
 

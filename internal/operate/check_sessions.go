@@ -12,37 +12,52 @@ import (
 	"github.com/openlup/pgrail/internal/db"
 )
 
-func (e Examination) snapshots(ctx context.Context, q *db.Queries) (found []Finding, _ error) {
-	rows, err := q.DoctorSnapshots(ctx, db.DoctorSnapshotsParams{OlderSeconds: LongSnapshot.Seconds()})
+const (
+	// clockLead is how far the newest stamp may be ahead of the clock: a large batch is stamped a microsecond apiece.
+	clockLead = time.Second
+	// hearing is how long a notification may take to arrive.
+	hearing = 3 * time.Second
+)
+
+func (e Examination) snapshots(ctx context.Context, q *db.Queries) ([]Finding, error) {
+	rows, err := q.DoctorSnapshots(ctx, db.DoctorSnapshotsParams{OlderSeconds: e.Limits.Snapshot.Seconds()})
 	if err != nil {
 		return nil, err
 	}
+	found := snapshotFindings(rows)
+	s, err := q.DoctorServer(ctx)
+	if err == nil && !s.SeesSessions {
+		found = append(found, warning("run in psql: GRANT pg_read_all_stats TO "+pgx.Identifier{s.RoleName}.Sanitize(), "this role sees no other role's sessions"))
+	}
+	return found, err
+}
+
+func snapshotFindings(rows []db.DoctorSnapshotsRow) (found []Finding) {
 	for _, row := range rows {
 		age := time.Duration(row.Seconds) * time.Second
 		switch row.Kind {
 		case "session":
 			found = append(found, warning(fmt.Sprintf("end it if it may end: SELECT pg_terminate_backend(%s)", row.Name),
-				"session %s (%s, role %q, %q) has been in a transaction for %v", row.Name, row.State, row.RoleName, row.Application, age))
+				"session %s (%s, role %q, application %q) has been in a transaction for %v", row.Name, row.State, row.RoleName, row.Application, age))
 		case "prepared transaction":
 			found = append(found, warning("COMMIT PREPARED or ROLLBACK PREPARED it", "prepared transaction %q is %v old", row.Name, age))
-		default:
-			found = append(found, warning("start its consumer, or drop it: SELECT pg_drop_replication_slot(name)", "replication slot %q is inactive and keeps rows", row.Name))
+		case "replication slot":
+			found = append(found, warning("start its consumer, or drop it with pg_drop_replication_slot", "replication slot %q is inactive and keeps dead rows", row.Name))
 		}
 	}
-	s, err := q.DoctorServer(ctx)
-	if err == nil && !s.SeesSessions {
-		found = append(found, warning(fmt.Sprintf("run in psql: GRANT pg_read_all_stats TO %s", pgx.Identifier{s.RoleName}.Sanitize()), "this role sees no other role's sessions"))
-	}
-	return found, err
+	return found
 }
 
 func (e Examination) clock(ctx context.Context, q *db.Queries) ([]Finding, error) {
-	lead, err := q.DoctorStampLead(ctx)
-	if err != nil || lead < clockLead.Seconds() {
+	newest, err := q.DoctorStampLead(ctx)
+	if err != nil || newest.Visible && newest.Seconds < clockLead.Seconds() {
 		return nil, err
 	}
+	if !newest.Visible {
+		return []Finding{mayNotLook}, nil
+	}
 	return []Finding{warning("find out who set the server's clock back; until it has caught up, plain INSERTs go ahead of events enqueued before them",
-		"the newest event is stamped %v ahead of the server's clock", time.Duration(lead*1000)*time.Millisecond)}, nil
+		"the newest event is stamped %v ahead of the server's clock", time.Duration(newest.Seconds*1000)*time.Millisecond)}, nil
 }
 
 // listen is deaf behind a pooler that hands out another session for each transaction.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -37,10 +38,21 @@ type Examination struct {
 	Schema Schema
 	// Applied are the versions that the database records.
 	Applied []string
+	// Drift is not nil when an applied file is another one now.
+	Drift  error
+	Limits Limits
 	// Only names the checks to make; empty for all.
 	Only []string
 	// Deep reads everything active to compare the rail's marks with it.
 	Deep bool
+}
+
+// Limits are beyond what a figure becomes a finding.
+type Limits struct {
+	// DeadRows of the table of events; autovacuum looks at it from 20000 on.
+	DeadRows int64
+	// Snapshot is how long a transaction may last.
+	Snapshot time.Duration
 }
 
 type check struct {
@@ -96,6 +108,8 @@ func (e Examination) Run(ctx context.Context) ([]Finding, error) {
 	return all, nil
 }
 
+var mayNotLook = warning("connect as the owner, or run: pgrail grant operator ROLE", "this role may not look")
+
 // soften turns what the role may not see, and what an older schema lacks, into a finding: the other checks still count.
 func soften(found []Finding, err error) ([]Finding, error) {
 	var pgErr *pgconn.PgError
@@ -104,9 +118,9 @@ func soften(found []Finding, err error) ([]Finding, error) {
 	}
 	switch pgErr.Code {
 	case "42501":
-		return append(found, Finding{State: Warning, Text: "this role may not look", Advice: "connect as the owner, or run: pgrail grant operator ROLE"}), nil
+		return append(found, mayNotLook), nil
 	case "42883", "42P01", "42703":
-		return append(found, Finding{State: Warning, Text: "cannot be checked with this schema", Advice: "run: pgrail migrate up"}), nil
+		return append(found, warning("run: pgrail migrate up", "cannot be checked with this schema")), nil
 	}
 	return found, err
 }
