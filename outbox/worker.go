@@ -47,11 +47,15 @@ type Config struct {
 	OtherConsumers []string
 	// Logger takes warnings and errors, never payloads; default [slog.Default].
 	Logger *slog.Logger
+	// Observer is told what happens, for metrics; none by default.
+	Observer Observer
 }
 
 // Worker claims events and runs their handlers. It runs once; for another run make another worker.
 type Worker struct {
 	pool    *pgxpool.Pool
+	cfg     internal.Config
+	handle  internal.Handle
 	loop    *internal.Loop
 	started atomic.Bool
 	result  chan error
@@ -72,9 +76,12 @@ func NewWorker(pool *pgxpool.Pool, handlers *Handlers, cfg Config) (*Worker, err
 	if err != nil {
 		return nil, err
 	}
+	handle := dispatcher(pool, handlers)
 	return &Worker{
 		pool:   pool,
-		loop:   internal.New(checked, dispatcher(pool, handlers)),
+		cfg:    checked,
+		handle: handle,
+		loop:   internal.New(checked, handle),
 		result: make(chan error, 1),
 	}, nil
 }
@@ -82,7 +89,7 @@ func NewWorker(pool *pgxpool.Pool, handlers *Handlers, cfg Config) (*Worker, err
 // Run works until ctx ends or [Worker.Stop] is called. It then stops in stages: no more claims, running handlers finish,
 // at StopTimeout their contexts are cancelled with cause [ErrStopping], outcomes are stored. It returns nil after a
 // clean stop. Otherwise its error matches [*StopError] when something was left behind, and [ErrNotMigrated],
-// [ErrPermission] or the driver's error when going on was useless. Outages of the database are waited out.
+// [ErrPermission], [ErrPooler] or the driver's error when going on was useless. Outages of the database are waited out.
 func (w *Worker) Run(ctx context.Context) error {
 	if w.started.Swap(true) {
 		return ErrStarted
@@ -146,6 +153,7 @@ func (c Config) check(types []string) (internal.Config, error) {
 		Snooze:      duration("Snooze", c.Snooze, 5*time.Minute, time.Minute, time.Hour),
 	}
 	checked.MaxDelay = duration("MaxDelay", c.MaxDelay, max(time.Hour, checked.BaseDelay), checked.BaseDelay, 24*time.Hour)
+	c.Observer.into(&checked)
 	if checked.Logger == nil {
 		checked.Logger = slog.Default()
 	}

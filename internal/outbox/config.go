@@ -28,7 +28,8 @@ type Config struct {
 	Pause  time.Duration
 	Logger *slog.Logger
 	// Settled, if set, is told what became of each event, after the database has taken it.
-	Settled func(Claimed, string)
+	Settled  func(Claimed, string)
+	Observer Observer
 }
 
 // Handle runs the handler of an event's type. The context's cause says why it ended.

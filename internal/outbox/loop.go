@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -73,17 +72,8 @@ func (l *Loop) Run(ctx context.Context, config *pgxpool.Config) (*StopError, err
 		return nil, err
 	}
 	defer closePool(pool)
-	rail, bell := newStore(pool, l.cfg.Policy), newAlarm()
-	connect := func(ctx context.Context) (*pgx.Conn, error) {
-		conn, err := connectLike(ctx, pool)
-		if err == nil && link.shared.Load() {
-			// A LISTEN would stay with a session that goes to other clients next.
-			hangUp(ctx, conn)
-			return nil, errDeaf
-		}
-		return conn, err
-	}
-	return l.work(ctx, rail, bell, newListener(connect, rail, l.cfg, bell).run)
+	rail, bell := observe(newStore(pool, l.cfg.Policy), l.cfg.Observer), newAlarm()
+	return l.work(ctx, rail, bell, newListener(link.ofOwn(pool), rail, l.cfg, bell).run)
 }
 
 // work is Run on an open rail. Listen rings the bell.
