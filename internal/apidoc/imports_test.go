@@ -65,13 +65,14 @@ var price = map[string][]string{
 	"migrate":             migrator,
 	"outbox":              rail,
 	"outbox/event":        uuid,
+	"outboxtest":          sorted(rail, "github.com/google/go-cmp"),
 	"webhook":             nil,
 	"webhook/inbox":       rail,
 	"webhooktest":         nil,
 }
 
 // kits are for tests and may import what belongs there.
-var kits = []string{"identitytest", "webhooktest"}
+var kits = []string{"identitytest", "outboxtest", "webhooktest"}
 
 // TestPrice: an application pays for what it imports and for nothing else. A package that is not in the table fails.
 func TestPrice(t *testing.T) {
