@@ -5,7 +5,6 @@
 package db
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,9 +39,9 @@ type OutboxEvent struct {
 	IdempotencyKey string
 	Status         string
 	Attempts       int32
-	Payload        json.RawMessage
+	Payload        []byte
 	Error          *string
-	Metadata       json.RawMessage
+	Metadata       []byte
 	// ready: due when filed. timed: available_at lay ahead (scheduled, retrying, leased). queued: behind an older active event of its own type and aggregate. barred: first of its type, behind an older event of the type in blocked_by. suspect: in flight when three workers in a row died, to be run alone. gone: taken out by hand. Null: at rest, or not filed yet.
 	Lane *string
 	// For barred rows: the event type waited for; empty when the aggregate is halted.

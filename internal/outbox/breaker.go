@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,6 +25,8 @@ type breakers struct {
 	log   *slog.Logger
 	mu    sync.Mutex
 	types map[string]*breaker
+	// ill counts the types, so that an event of a healthy rail need not queue for the lock.
+	ill atomic.Int32
 }
 
 type breaker struct {
@@ -98,6 +101,9 @@ func (b *breakers) tries(eventType string) {
 
 // rest reports for how much longer a type should not be handled; zero means not at all.
 func (b *breakers) rest(eventType string) time.Duration {
+	if b.ill.Load() == 0 {
+		return 0
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if one, ill := b.types[eventType]; ill {
@@ -109,6 +115,9 @@ func (b *breakers) rest(eventType string) time.Duration {
 // ended tells what became of an event and returns, when its downstream is out, how long to put the event off. Once a type
 // is ill only trials tell anything new of it: the others were claimed before.
 func (b *breakers) ended(event Claimed, tells health) time.Duration {
+	if tells != out && b.ill.Load() == 0 {
+		return 0
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	one, ill := b.types[event.EventType]
@@ -119,6 +128,7 @@ func (b *breakers) ended(event Claimed, tells health) time.Duration {
 	case tells == out && !ill:
 		one = &breaker{pause: b.pause}
 		b.types[event.EventType] = one
+		b.ill.Add(1)
 		b.open(event.EventType, one)
 	case tells == out && event.Trial && !one.resting():
 		b.open(event.EventType, one)
@@ -151,6 +161,7 @@ func (b *breakers) trust(eventType string, one *breaker) {
 		return
 	}
 	delete(b.types, eventType)
+	b.ill.Add(-1)
 	b.log.Info("outbox: downstream is back, its event type is at full speed again", "event_type", eventType)
 }
 

@@ -39,6 +39,7 @@ type Loop struct {
 	flights  *flights
 	breakers *breakers
 	settler  *settler
+	crew     *crew
 	handlers sync.WaitGroup
 	base     context.Context
 	// stopping ends claiming, rushing ends waiting for handlers.
@@ -54,6 +55,7 @@ func New(cfg Config, handle Handle) *Loop {
 	l := &Loop{
 		cfg: cfg, handle: handle,
 		gate: newGate(cfg.Concurrency), flights: newFlights(), breakers: newBreakers(cfg.Pause, cfg.Logger),
+		crew: newCrew(),
 		done: make(chan struct{}),
 	}
 	l.stopping, l.stop = context.WithCancel(context.Background())
@@ -78,6 +80,7 @@ func (l *Loop) Run(ctx context.Context, config *pgxpool.Config) (*StopError, err
 
 // work is Run on an open rail. Listen rings the bell.
 func (l *Loop) work(ctx context.Context, rail rail, bell *alarm, listen func(context.Context)) (*StopError, error) {
+	defer l.crew.dismiss()
 	landed := make(chan struct{}, 1)
 	l.base = context.WithoutCancel(ctx)
 	l.settler = &settler{

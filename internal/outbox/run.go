@@ -6,11 +6,13 @@ import (
 	"time"
 )
 
-// start runs the handler of a claimed event on a goroutine of its own; the claim has taken the slot for it.
+// start has the crew run the handler of a claimed event; the claim has taken the slot for it.
 func (l *Loop) start(event Claimed, leaseEnds time.Time) {
 	ctx, cancel := context.WithCancelCause(l.base)
 	l.flights.add(&flight{event: event, cancel: cancel, leaseEnds: leaseEnds})
-	l.handlers.Go(func() {
+	l.handlers.Add(1)
+	l.crew.run(func() {
+		defer l.handlers.Done()
 		guarded(
 			func() Result { return l.attempt(ctx, event) },
 			func(result Result) {
