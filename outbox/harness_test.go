@@ -5,12 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/openlup/pgrail/internal/pgtest"
 	"github.com/openlup/pgrail/outbox"
@@ -81,7 +86,7 @@ func value[T any](r *rig, sql string, args ...any) (v T) {
 // until waits for a condition of the database to be true.
 func (r *rig) until(condition string, args ...any) {
 	r.Helper()
-	r.wait(condition, func() bool { return value[bool](r, "select "+condition, args...) })
+	r.wait(condition, func() bool { return value[bool](r, "select coalesce("+condition+", false)", args...) })
 }
 
 // wait polls a fact.
@@ -92,7 +97,7 @@ func (r *rig) wait(what string, fact func() bool) {
 			return
 		}
 	}
-	r.Fatalf("waited in vain: %s; events: %s", what, value[string](r, `select coalesce(string_agg(
+	r.Fatalf("waited in vain: %s; events: %.2000s", what, value[string](r, `select coalesce(string_agg(
 		e.event_type || ' ' || e.status || ' ' || e.attempts || ' ' || coalesce(e.lane, '-') || ' ' || coalesce(e.error, ''), E'\n'), 'none')
 		from public.outbox_events e`))
 }
@@ -118,11 +123,7 @@ type running struct {
 // work starts a worker, and stops it at the end of the test, which fails unless that goes clean.
 func (r *rig) work(handlers *outbox.Handlers, cfg outbox.Config) *running {
 	r.Helper()
-	sessions := `(select count(*) from pg_stat_activity where datname = current_database() and application_name = 'pgrail worker')`
-	before := value[int](r, `select `+sessions)
 	w := r.workOn(r.db, handlers, cfg)
-	// A worker that is stopped before it runs never runs.
-	r.until(sessions+` > $1`, before)
 	r.Cleanup(func() {
 		if err := w.stop(r.TB); err != nil {
 			r.Errorf("worker: %v\n%s", err, w.log)
@@ -154,7 +155,8 @@ func (w *running) stop(t testing.TB) error {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		w.err = w.Stop(ctx)
-		if err := w.ended(t); !errors.Is(err, w.err) && err != w.err {
+		// A worker that is stopped before it began never begins.
+		if err := w.ended(t); err != w.err && !(w.err == nil && errors.Is(err, outbox.ErrStarted)) {
 			t.Errorf("Stop returned %v, Run %v", w.err, err)
 		}
 	})
@@ -205,7 +207,30 @@ func (j *journal) String() string {
 
 func (j *journal) has(text string) bool { return strings.Contains(j.String(), text) }
 
-// handle registers a plain function for a type.
-func handle(h *outbox.Handlers, of event.Definition[payload], fn func(context.Context, event.Event[payload]) error) {
-	outbox.Handle(h, of, fn)
+// tx is short for what transactional handlers get.
+type tx = pgx.Tx
+
+func handleTx(h *outbox.Handlers, of event.Definition[payload], fn func(context.Context, tx, event.Event[payload]) error) {
+	outbox.HandleTx(h, of, fn)
+}
+
+func goexit() { runtime.Goexit() }
+
+// outages are the errors of case P6.
+var outages = []error{
+	fmt.Errorf("call: %w", syscall.ECONNREFUSED), event.FromStatus(http.StatusTooManyRequests), event.FromStatus(http.StatusServiceUnavailable),
+	fmt.Errorf("call: %w", context.DeadlineExceeded),
+}
+
+// pool opens another pool on the rig's database.
+func (r *rig) pool(change func(*pgxpool.Config)) *pgxpool.Pool {
+	r.Helper()
+	config := r.db.Pool.Config()
+	change(config)
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(pool.Close)
+	return pool
 }
