@@ -55,7 +55,7 @@ func (r *rig) until(condition string, args ...any) {
 			return
 		}
 	}
-	r.Fatalf("waited in vain: %s; events: %s", condition, value[string](r, `select coalesce(string_agg(e.event_type || ' ' || e.status || ' '
+	r.Fatalf("waited in vain: %s; events: %.2000s", condition, value[string](r, `select coalesce(string_agg(e.event_type || ' ' || e.status || ' '
 		|| e.attempts || ' ' || coalesce(e.lane, '-') || ' ' || coalesce(e.error, ''), E'\n'), 'none') from public.outbox_events e`))
 }
 
