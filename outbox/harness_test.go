@@ -234,3 +234,8 @@ func (r *rig) pool(change func(*pgxpool.Config)) *pgxpool.Pool {
 	r.Cleanup(pool.Close)
 	return pool
 }
+
+// handle registers a function for a type.
+func handle(h *outbox.Handlers, of event.Definition[payload], fn func(context.Context, event.Event[payload]) error) {
+	outbox.Handle(h, of, fn)
+}
