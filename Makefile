@@ -5,7 +5,7 @@ TOOL   := go tool -modfile=$(CURDIR)/tools/go.mod
 WITHDB := go run ./internal/pgtest/withdb
 PGTEST := github.com/openlup/pgrail/internal/pgtest
 # Modules of their own below this one.
-NESTED := $(patsubst %/go.mod,%,$(wildcard examples/go.mod bench/go.mod))
+NESTED := $(patsubst %/go.mod,%,$(wildcard examples/go.mod bench/go.mod faults/go.mod))
 
 .DEFAULT_GOAL := help
 .PHONY: help
@@ -13,9 +13,10 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 .PHONY: generate
-generate: ## write internal/db anew from db/migrations and db/queries
+generate: ## write internal/db and the catalogue's hashes anew from db/migrations and db/queries
 	rm -f $(filter-out %_test.go,$(wildcard internal/db/*.go))
 	$(TOOL) sqlc generate
+	go generate ./catalogue
 
 .PHONY: api
 api: ## write api/ anew: what each package promises to applications
@@ -40,6 +41,10 @@ MATRIX_PACKAGES ?= $(DATABASE_TESTS)
 .PHONY: test-matrix
 test-matrix: ## run the tests that have databases on servers of each version; VERSIONS="14 18" chooses
 	.ci/test-matrix "$(VERSIONS)" $(MATRIX_PACKAGES)
+
+.PHONY: soak
+soak: ## deliver 200,000 events through 200 kills and 20 restarts; KILLS, RESTARTS, SOAK_EVENTS change that
+	go test -C faults -run '^TestSoak$$' -v -count=1 -timeout=2h . -kills=$(or $(KILLS),200) -restarts=$(or $(RESTARTS),20) -events=$(or $(SOAK_EVENTS),200000)
 
 .PHONY: verify
 verify: verify-generated verify-api verify-format verify-modules verify-code verify-queries ## check everything that tests do not
@@ -71,6 +76,14 @@ verify-code: ## go vet and staticcheck
 .PHONY: verify-queries
 verify-queries: ## prepare every query on a server
 	$(WITHDB) $(TOOL) sqlc vet
+
+.PHONY: bench
+bench: ## measure against River and against the targets; BENCH="-quick throughput" chooses
+	go run -C bench . $(BENCH)
+
+.PHONY: bench-smoke
+bench-smoke: ## run every benchmark for a moment, so that none rots
+	go run -C bench . -smoke
 
 .PHONY: demo
 demo: ## run the example application; EVENTS=file or - reads your own events, DATABASE_URL=... uses your own database
