@@ -22,7 +22,7 @@ func TestErrorsByState(t *testing.T) {
 	want := map[string]error{
 		"42883": outbox.ErrNotMigrated, "42P01": outbox.ErrNotMigrated, "3F000": outbox.ErrNotMigrated, "42703": outbox.ErrNotMigrated,
 		"40001": outbox.ErrRetryTransaction, "40P01": outbox.ErrRetryTransaction, "55P03": outbox.ErrRetryTransaction,
-		"25006": outbox.ErrReadOnly, "42501": outbox.ErrPermission,
+		"25006": outbox.ErrReadOnly, "42501": outbox.ErrPermission, "26000": outbox.ErrPooler,
 	}
 	if len(want) != len(outbox.ByState) {
 		t.Errorf("the table has %d states, this test %d", len(outbox.ByState), len(want))

@@ -7,3 +7,6 @@ var (
 	Translate    = translate
 	ToResult     = toResult
 )
+
+// Started tells whether Run has begun, or Stop has made that impossible.
+func (w *Worker) Started() bool { return w.started.Load() }
