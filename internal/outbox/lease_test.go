@@ -156,6 +156,31 @@ func TestOutageHoldsOutcomesBack(t *testing.T) {
 	})
 }
 
+// A handler that has returned keeps its lease until its outcome is stored: else the event would run twice.
+func TestUnstoredOutcomeKeepsItsLease(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rail := newFakeRail()
+		row := rail.add("a", 1)
+		begun := time.Now()
+		rail.before = func(_ context.Context, call string) error {
+			if call == "markProcessed" && time.Since(begun) < 20*time.Minute {
+				return errors.New("lock timeout")
+			}
+			return nil
+		}
+		var handled atomic.Int32
+		b := launch(t, rail, testConfig("a"), func(context.Context, Claimed) Result {
+			handled.Add(1)
+			return Result{Outcome: Processed}
+		})
+		elapse(30 * time.Minute)
+		if row.status != "processed" || handled.Load() != 1 || row.attempts != 1 {
+			t.Errorf("%s after %d attempts, handled %d times", row.status, row.attempts, handled.Load())
+		}
+		b.stop()
+	})
+}
+
 // This worker was cut off and taken for dead: its handlers are told.
 func TestTakenForDead(t *testing.T) {
 	bubble(t, func(t *testing.T) {
