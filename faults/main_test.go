@@ -1,0 +1,25 @@
+package faults
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+)
+
+var (
+	kills    = flag.Int("kills", 8, "how many workers the soak kills")
+	restarts = flag.Int("restarts", 2, "how often the soak stops the server and starts it again")
+	events   = flag.Int("events", 3000, "how many events the soak delivers")
+)
+
+// TestMain turns the process into a worker where a test has started it as one.
+func TestMain(m *testing.M) {
+	if os.Getenv(envURL) == "" {
+		os.Exit(m.Run())
+	}
+	if err := child(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
