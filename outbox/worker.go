@@ -104,8 +104,8 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // Stop makes [Worker.Run] stop, waits for it, and returns what it returns. When ctx ends before the handlers do, they are
-// cancelled at once instead of at StopTimeout, and Stop returns within a second, or within ten when the database does
-// not answer. A worker that was never started cannot be started any more.
+// cancelled at once instead of at StopTimeout, and Stop returns within a second or two, or within fifteen when the
+// database does not answer. A worker that was never started cannot be started any more.
 func (w *Worker) Stop(ctx context.Context) error {
 	if !w.started.Swap(true) {
 		return nil

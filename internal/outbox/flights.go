@@ -29,9 +29,14 @@ type flights struct {
 
 func newFlights() *flights { return &flights{all: map[uuid.UUID]*flight{}} }
 
+// add takes a flight in. An older one of the same event has lost its lease without knowing it yet: it is told, as nobody
+// else could once it is forgotten here.
 func (f *flights) add(one *flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if older, ok := f.all[one.event.ID]; ok && !older.returned {
+		older.cancel(ErrLeaseLost)
+	}
 	f.all[one.event.ID] = one
 }
 

@@ -156,6 +156,39 @@ func TestOutageHoldsOutcomesBack(t *testing.T) {
 	})
 }
 
+// The lease was lost, and this very worker claims the event anew, before it has noticed: the first handler is told at once,
+// and what it says then counts for nothing.
+func TestClaimedAnewByTheSameWorker(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rail := newFakeRail()
+		row := rail.add("a", 1)
+		causes := make(chan error, 1)
+		var handled atomic.Int32
+		b := launch(t, rail, testConfig("a"), func(ctx context.Context, e Claimed) Result {
+			if handled.Add(1) > 1 {
+				elapse(time.Minute)
+				return Result{Outcome: Processed}
+			}
+			// As an operator may do it by hand.
+			rail.mu.Lock()
+			row.status, row.due = "pending", time.Now()
+			rail.mu.Unlock()
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return Result{Outcome: Processed}
+		})
+		begun := time.Now()
+		if cause := <-causes; !errors.Is(cause, ErrLeaseLost) || time.Since(begun) > 2*time.Second {
+			t.Errorf("cause %v after %v", cause, time.Since(begun))
+		}
+		elapse(2 * time.Minute)
+		if row.status != "processed" || handled.Load() != 2 || b.log.lines("lease was lost") != 1 {
+			t.Errorf("%s, handled %d times\n%s", row.status, handled.Load(), b.log)
+		}
+		b.stop()
+	})
+}
+
 // A handler that has returned keeps its lease until its outcome is stored: else the event would run twice.
 func TestUnstoredOutcomeKeepsItsLease(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -349,6 +349,42 @@ func TestG2_StopListsWhatIsLeft(t *testing.T) {
 	})
 }
 
+// A database that no longer answers must not keep the worker from stopping.
+func TestG2_StopWhileTheDatabaseIsSilent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rail := newFakeRail()
+		row := rail.add("a", 1)
+		var silent atomic.Bool
+		rail.before = func(ctx context.Context, call string) error {
+			if silent.Load() {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}
+		started := make(chan struct{})
+		b := launch(t, rail, testConfig("a"), func(context.Context, Claimed) Result {
+			close(started)
+			elapse(time.Minute)
+			return Result{Outcome: Processed}
+		})
+		<-started
+		silent.Store(true)
+		elapse(10 * time.Second)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		begun := time.Now()
+		b.loop.Stop(ctx)
+		<-b.done
+		if took := time.Since(begun); took > 12*time.Second {
+			t.Errorf("took %v", took)
+		}
+		if b.left == nil || !slices.Equal(b.left.Running, []uuid.UUID{row.ID}) {
+			t.Errorf("left %+v", b.left)
+		}
+		elapse(time.Minute)
+	})
+}
+
 // An error that no repetition can cure stops the loop, wherever it comes up; others never do.
 func TestD1_FatalErrorsStop(t *testing.T) {
 	for _, call := range []string{"claim", "markProcessed", "markFailed", "release", "recover"} {
