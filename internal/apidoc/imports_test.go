@@ -44,10 +44,13 @@ func inModule(t *testing.T) map[string]imported {
 
 // Modules that the packages of one kind are built from.
 var (
-	uuid     = []string{"github.com/google/uuid"}
-	driver   = []string{"github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "github.com/jackc/pgx/v5", "golang.org/x/text"}
-	pool     = sorted(driver, "github.com/jackc/puddle/v2", "golang.org/x/sync")
-	rail     = sorted(pool, "github.com/cenkalti/backoff/v5", "github.com/google/uuid")
+	uuid   = []string{"github.com/google/uuid"}
+	driver = []string{"github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "github.com/jackc/pgx/v5", "golang.org/x/text"}
+	pool   = sorted(driver, "github.com/jackc/puddle/v2", "golang.org/x/sync")
+	rail   = sorted(pool, "github.com/cenkalti/backoff/v5", "github.com/google/uuid")
+	// The API of OpenTelemetry and what it is built from; its SDK is the application's choice.
+	telemetry = sorted(rail, "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace",
+		"go.opentelemetry.io/auto/sdk", "github.com/cespare/xxhash/v2", "github.com/go-logr/logr", "github.com/go-logr/stdr")
 	migrator = sorted(pool, "github.com/amacneil/dbmate/v2", "github.com/lib/pq")
 )
 
@@ -65,6 +68,7 @@ var price = map[string][]string{
 	"migrate":             migrator,
 	"outbox":              rail,
 	"outbox/event":        uuid,
+	"outbox/outboxotel":   telemetry,
 	"outboxtest":          sorted(rail, "github.com/google/go-cmp"),
 	"webhook":             nil,
 	"webhook/inbox":       rail,
