@@ -76,13 +76,15 @@ begin
     from recent r
   ), rates as (
     select r.event_type, count(*) / (select s.seconds from sample s) as per_second from recent r group by r.event_type
-  ), types as materialized (
-    -- Types whose events are all processed have a rate and nothing else.
+  ), stats as materialized (
     select s.* from public.outbox_stats(v_cap) s
+  ), types as materialized (
+    select s.* from stats s
     union all
+    -- Types whose events are all processed have a rate and nothing else.
     select r.event_type, 0, 0, 0, 0, 0, null, exists (
       select from public.outbox_dormant_event_types d where d.event_type = r.event_type)
-    from rates r where r.event_type not in (select s.event_type from public.outbox_stats(1) s)
+    from rates r where r.event_type not in (select s.event_type from stats s)
   )
   select t.event_type, t.ready + t.later + t.parked, t.ready + x.overdue, t.in_flight, x.failed, t.parked, t.discarded,
     t.oldest_age_seconds, coalesce((select r.per_second from rates r where r.event_type = t.event_type), 0), t.dormant,
@@ -97,6 +99,36 @@ begin
     from (select e.status, e.available_at from public.outbox_events e
           where e.lane = 'timed' and e.event_type = t.event_type limit v_cap) c) x
   order by t.event_type;
+end $$;
+
+-- The types of the events that a claim could look at, by hopping along the indexes from one to the next.
+create function public.outbox_open_types() returns setof text
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+begin
+  return query
+  with recursive ready(event_type) as (
+    (select e.event_type from public.outbox_events e where e.lane = 'ready' order by e.event_type limit 1)
+    union all
+    select (select e.event_type from public.outbox_events e where e.lane = 'ready' and e.event_type > r.event_type
+            order by e.event_type limit 1) from ready r where r.event_type is not null
+  ), timed(event_type) as (
+    (select e.event_type from public.outbox_events e where e.lane = 'timed' order by e.event_type limit 1)
+    union all
+    select (select e.event_type from public.outbox_events e where e.lane = 'timed' and e.event_type > t.event_type
+            order by e.event_type limit 1) from timed t where t.event_type is not null
+  ), suspect(event_type) as (
+    (select e.event_type from public.outbox_events e where e.lane = 'suspect' order by e.event_type limit 1)
+    union all
+    select (select e.event_type from public.outbox_events e where e.lane = 'suspect' and e.event_type > s.event_type
+            order by e.event_type limit 1) from suspect s where s.event_type is not null
+  )
+  select x.event_type::text from (
+    select r.event_type from ready r union select t.event_type from timed t union select s.event_type from suspect s) x
+  where x.event_type is not null;
 end $$;
 
 create type public.outbox_blocked_aggregate as (
@@ -120,7 +152,9 @@ begin
   return query
   with candidates as materialized (
     select c.*
-    from (select s.event_type from public.outbox_stats(1) s where not s.dormant) t cross join lateral (
+    from (select o.event_type from public.outbox_open_types() o(event_type)
+          where not exists (select from public.outbox_dormant_event_types d where d.event_type = o.event_type)) t
+    cross join lateral (
       (select e.id, e.created_at, e.aggregate_type, e.aggregate_id, e.event_type from public.outbox_events e
        where e.lane = 'ready' and e.event_type = t.event_type and e.created_at < v_before
        order by e.created_at, e.id limit 200)
@@ -183,7 +217,7 @@ begin
      where p.status = 'processed' and coalesce(p.processed_at, p.created_at) > v_since
      order by coalesce(p.processed_at, p.created_at) desc limit v_limit)
     union
-    select f.id from public.outbox_stats(1) t cross join lateral (
+    select f.id from public.outbox_open_types() t(event_type) cross join lateral (
       (select r.id from public.outbox_events r
        where r.lane = 'ready' and r.event_type = t.event_type order by r.created_at, r.id limit v_limit)
       union all
@@ -195,6 +229,7 @@ end $$;
 -- migrate:down
 drop function public.outbox_recent(double precision, integer);
 drop function public.outbox_blocked_aggregates(double precision, integer);
+drop function public.outbox_open_types();
 drop function public.outbox_overview(integer, double precision);
 drop function public.outbox_discard(uuid[], text, text);
 drop type public.outbox_blocked_aggregate;

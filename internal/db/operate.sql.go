@@ -7,7 +7,6 @@ package db
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
@@ -644,9 +643,9 @@ type OperateEventsRow struct {
 	IdempotencyKey string
 	Status         string
 	Attempts       int32
-	Payload        json.RawMessage
+	Payload        []byte
 	Error          string
-	Metadata       json.RawMessage
+	Metadata       []byte
 	HeldBy         *uuid.UUID
 }
 

@@ -38,7 +38,7 @@ type Follower struct {
 
 const (
 	// perLook bounds how many rows of each kind one look reads.
-	perLook = 500
+	perLook = 200
 	// followed bounds how many events are looked at again.
 	followed = 10000
 	// overlap covers what was stamped a while before it was committed.

@@ -87,13 +87,13 @@ func TestFollowerTellsOldFromNew(t *testing.T) {
 		select clock_timestamp() - interval '1 hour', clock_timestamp() - interval '1 hour', 'order', gen_random_uuid(), 'a', g, '{}' from generate_series(1, 600) g`)
 	w := watch{b, operate.NewFollower(db.New(b.sql))}
 	w.sees()
-	b.exec(`delete from public.outbox_events where id in (select id from public.outbox_recent(5, 500) limit 200)`)
+	b.exec(`delete from public.outbox_events where id in (select id from public.outbox_recent(5, 200) limit 100)`)
 	moves, err := w.f.Look(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slices.ContainsFunc(moves, func(m operate.Move) bool { return m.What != "deleted" }) || len(moves) != 200 {
-		t.Errorf("%d moves, want 200, all of them deleted: %v", len(moves), moves[:min(len(moves), 3)])
+	if slices.ContainsFunc(moves, func(m operate.Move) bool { return m.What != "deleted" }) || len(moves) != 100 {
+		t.Errorf("%d moves, want 100, all of them deleted: %v", len(moves), moves[:min(len(moves), 3)])
 	}
 	w.sees()
 }
