@@ -23,8 +23,9 @@ func TestKilledAtEachStep(t *testing.T) {
 		t.Run(string(c.at), func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
+			doomed := r.spawn(c.at, 1)
 			r.enqueue(draft(1, load{Seq: 1}), draft(1, load{Seq: 2}), draft(1, load{Seq: 3}))
-			r.spawn(c.at, 1).dies()
+			doomed.dies()
 			if n := value[int](r, `select count(*) from public.deliveries`); n != c.begun {
 				t.Errorf("%d handlers had begun, want %d", n, c.begun)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,12 +34,18 @@ type listener struct {
 	// patience is how long it waits to hear itself, interval how often it makes sure that it still does.
 	patience, interval time.Duration
 	deaf               streak
+	// tried is closed once it is known whether a session can stand for the worker.
+	tried chan struct{}
+	once  sync.Once
 }
 
 func newListener(connect func(context.Context) (*pgx.Conn, error), rail rail, cfg Config, alarm *alarm) *listener {
 	return &listener{connect: connect, rail: rail, types: cfg.Types, log: cfg.Logger, alarm: alarm,
-		patience: 3 * time.Second, interval: 30 * time.Second}
+		patience: 3 * time.Second, interval: 30 * time.Second,
+		tried: make(chan struct{})}
 }
+
+func (l *listener) settle() { l.once.Do(func() { close(l.tried) }) }
 
 var errDeaf = errors.New("outbox: no notification can be heard, as behind a transaction pooler")
 
@@ -49,6 +56,7 @@ func (l *listener) run(ctx context.Context) {
 	pace.InitialInterval, pace.MaxInterval = 100*time.Millisecond, 30*time.Second
 	for ctx.Err() == nil {
 		err := l.listen(ctx, pace.Reset)
+		l.settle()
 		l.alarm.heard.Store(false)
 		nudge(l.alarm.rung)
 		if ctx.Err() != nil {
@@ -78,6 +86,7 @@ func (l *listener) listen(ctx context.Context, hears func()) error {
 		if err := l.rail.appear(ctx, conn, l.types); err != nil {
 			return err
 		}
+		l.settle()
 		hears()
 		l.deaf.note(l.log, nil, "outbox: not listening, polling alone finds new events")
 		if !l.alarm.heard.Swap(true) {

@@ -18,6 +18,8 @@ const (
 	grace = time.Second
 	// lastWords bounds storing the last outcomes.
 	lastWords = 5 * time.Second
+	// seenPatience bounds how long the first claim waits for the worker to appear.
+	seenPatience = 5 * time.Second
 )
 
 // StopError lists what a stopped loop left behind.
@@ -46,8 +48,10 @@ type Loop struct {
 	stopping, rushing context.Context
 	stop, rush        context.CancelFunc
 	done              chan struct{}
-	failOnce          sync.Once
-	failure           error
+	// seen, if set, ends once the worker's death would be noticed, or is known to go unnoticed.
+	seen     <-chan struct{}
+	failOnce sync.Once
+	failure  error
 }
 
 // New returns a loop for a checked configuration.
@@ -75,7 +79,9 @@ func (l *Loop) Run(ctx context.Context, config *pgxpool.Config) (*StopError, err
 	}
 	defer closePool(pool)
 	rail, bell := observe(newStore(pool, l.cfg.Policy), l.cfg.Observer), newAlarm()
-	return l.work(ctx, rail, bell, newListener(link.ofOwn(pool), rail, l.cfg, bell).run)
+	ears := newListener(link.ofOwn(pool), rail, l.cfg, bell)
+	l.seen = ears.tried
+	return l.work(ctx, rail, bell, ears.run)
 }
 
 // work is Run on an open rail. Listen rings the bell.
@@ -107,6 +113,10 @@ func (l *Loop) work(ctx context.Context, rail rail, bell *alarm, listen func(con
 	settling, endSettling := context.WithCancel(l.base)
 	settled := make(chan struct{})
 	go func() { defer close(settled); l.settler.run(settling) }()
+	if l.seen != nil {
+		// What a worker claims before it can be seen to die would wait for its lease.
+		within(seenPatience, l.seen, claiming.Done())
+	}
 	if err := claimer.run(claiming); err != nil {
 		l.fail(err)
 	}
