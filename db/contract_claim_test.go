@@ -352,3 +352,43 @@ func TestClaimFillsBesideLocked(t *testing.T) {
 		other.commit()
 	}
 }
+
+// Arguments of outbox_claim_batch: types named twice, null and blank ones among them.
+func TestClaimTypesNamedOddly(t *testing.T) {
+	t.Parallel()
+	r := newRail(t)
+	id := r.insert(row{})
+	for _, none := range [][]any{{nil}, {" "}, {nil, "", "b"}, {"a "}} {
+		if got := r.events(`select * from public.outbox_claim_batch($1::text[])`, none); len(got) != 0 {
+			t.Errorf("%q: claimed %v", none, ids(got))
+		}
+	}
+	got := r.events(`select * from public.outbox_claim_batch($1::text[], $1::text[])`, []any{"a", nil, "a", " ", "a"})
+	if diff := cmp.Diff([]uuid.UUID{id}, ids(got)); diff != "" {
+		t.Errorf("claimed (-want +got):\n%s", diff)
+	}
+}
+
+// 2. Candidates: rows that are blocked and that nobody has looked at yet are filed 500 a
+// call, so that no call is long; what is free behind n of them comes after n/500 + 1
+// calls at most, and then at once.
+func TestClaimFilesAndGoesOn(t *testing.T) {
+	t.Parallel()
+	r := newRail(t)
+	const blocked = 1800
+	r.insert(row{Agg: 1, Age: time.Hour, Due: time.Hour}) // a head that waits for its retry
+	r.exec(`insert into public.outbox_events (created_at, aggregate_type, aggregate_id, event_type, idempotency_key, payload, lane)
+		select clock_timestamp() - interval '1 minute', 'order', $1, 'a', i::text, '{}', 'ready' from generate_series(1, $2::integer) i`, agg(1), blocked)
+	free := r.insert(row{Agg: 2})
+	calls := 1
+	for ; len(r.claim("a")) == 0; calls++ {
+		if calls > blocked/500+1 {
+			t.Fatalf("nothing came in %d calls", calls)
+		}
+	}
+	r.sound()
+	r.exec(`select public.outbox_release_unprocessed(array[id], array[metadata ->> 'claimToken']) from public.outbox_events where id = $1`, free)
+	if got := r.claimOne("a"); got.ID != free {
+		t.Errorf("then claimed %s", got.ID)
+	}
+}

@@ -49,7 +49,7 @@ func TestHeal(t *testing.T) {
 			t.Errorf("%s: counted %d, want %d", name, got, c.healed)
 		}
 		r.sound()
-		if err := r.drained("a", "b"); err != nil {
+		if _, err := r.drained("a", "b"); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -87,7 +87,7 @@ func TestHealGoesRound(t *testing.T) {
 		}
 	}
 	r.ackAll(held)
-	if err := r.drained("a", "b"); err != nil {
+	if _, err := r.drained("a", "b"); err != nil {
 		t.Error(err)
 	}
 }

@@ -217,36 +217,8 @@ func (r *rail) endOfPlay(what string) {
 	if found := r.findings(); len(found) > 0 {
 		r.Errorf("%s: outbox_check() finds %v", what, found)
 	}
-	if err := r.drained("a", "b"); err != nil {
+	if _, err := r.drained("a", "b"); err != nil {
 		r.Errorf("%s: %v", what, err)
 	}
 	r.exec(`delete from public.outbox_events`)
-}
-
-// drained handles everything there is. What comes while an older active event of the
-// aggregate is left, or beside one in flight, is an error; so is what does not come.
-func (r *rail) drained(types ...string) error {
-	r.Helper()
-	r.exec(`update public.outbox_events set available_at = clock_timestamp() where lane = 'timed'`)
-	for {
-		got := r.claim(types...)
-		if len(got) == 0 {
-			break
-		}
-		wrong := column[string](r, `select format('%s beside or before %s', to_jsonb(e), to_jsonb(o)) from public.outbox_events e join public.outbox_events o
-			using (aggregate_type, aggregate_id) where e.id = any ($1) and o.id <> e.id and (o.status = 'processing' and o.available_at > clock_timestamp()
-			or o.status in ('pending', 'failed', 'processing') and (o.created_at, o.id) < (e.created_at, e.id))`, ids(got))
-		if len(wrong) > 0 {
-			return fmt.Errorf("claimed %v", wrong)
-		}
-		if n := r.ackAll(got); n != len(got) {
-			return fmt.Errorf("acknowledged %d of %d", n, len(got))
-		}
-	}
-	left := column[string](r, `select format('%s %s %s %s waited=%s', event_type, id, status, lane, waited) from public.outbox_events
-		where status in ('pending', 'failed', 'processing') order by created_at, id`)
-	if len(left) > 0 {
-		return fmt.Errorf("nothing is claimable, yet these wait:\n%s", strings.Join(left, "\n"))
-	}
-	return nil
 }

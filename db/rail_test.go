@@ -35,9 +35,6 @@ func newRail(t testing.TB, opts ...pgtest.Option) *rail {
 	return &rail{t, d, d.Pool}
 }
 
-// in gives a subtest the same database.
-func (r *rail) in(t testing.TB) *rail { return &rail{t, r.db, r.sql} }
-
 func (r *rail) exec(sql string, args ...any) int64 {
 	r.Helper()
 	tag, err := r.sql.Exec(context.Background(), sql, args...)
@@ -230,50 +227,4 @@ func (r *rail) findings() []string {
 	return column[string](r, `select c.problem || ' ' || coalesce(c.event_id::text, '') from public.outbox_check() c
 		union all select 'leased in lane ' || e.lane || ' ' || e.id from public.outbox_events e
 		where e.status = 'processing' and e.available_at > clock_timestamp() and e.lane <> 'timed'`)
-}
-
-// drain handles everything there is of the types and fails the test when it comes in
-// the wrong order, two at once for an aggregate, or not at all. What waits for its
-// time is made due by hand first.
-func (r *rail) drain(types ...string) (order []uuid.UUID) {
-	r.Helper()
-	r.exec(`update public.outbox_events set available_at = clock_timestamp() where lane = 'timed'`)
-	for range 10000 {
-		got := r.claim(types...)
-		for _, e := range got {
-			r.first(e)
-		}
-		if len(got) == 0 {
-			r.empty(types)
-			return order
-		}
-		order = append(order, ids(got)...)
-		if n := r.ackAll(got); n != len(got) {
-			r.Fatalf("acknowledged %d of %d", n, len(got))
-		}
-	}
-	r.Fatalf("the rail does not run dry")
-	return nil
-}
-
-// first fails the test when another active event of the aggregate is older or in flight.
-func (r *rail) first(e event) {
-	r.Helper()
-	others := column[string](r, `select format('%s %s %s', o.event_type, o.status, o.id) from public.outbox_events o
-		where o.aggregate_type = $1 and o.aggregate_id = $2 and o.id <> $3 and (
-			o.status = 'processing' and o.available_at > clock_timestamp()
-			or o.status in ('pending', 'failed', 'processing') and (o.created_at, o.id) < ($4, $3))`,
-		e.AggregateType, e.AggregateID, e.ID, e.CreatedAt)
-	if len(others) > 0 {
-		r.Errorf("claimed %s %s beside or before %v", e.EventType, e.ID, others)
-	}
-}
-
-func (r *rail) empty(types []string) {
-	r.Helper()
-	left := column[string](r, `select format('%s %s %s %s waited=%s', event_type, id, status, lane, waited) from public.outbox_events
-		where status in ('pending', 'failed', 'processing') and event_type = any ($1) order by created_at, id`, types)
-	if len(left) > 0 {
-		r.Fatalf("nothing is claimable, yet these wait:\n%s\nfindings: %v", strings.Join(left, "\n"), r.findings())
-	}
 }

@@ -3,7 +3,6 @@ package db_test
 import (
 	"context"
 	"errors"
-	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -111,10 +110,4 @@ func sqlState(err error) string {
 		return refused.Code
 	}
 	return ""
-}
-
-// together makes the sessions' goroutines end with the test.
-func together(t testing.TB) (context.Context, context.CancelFunc) {
-	t.Helper()
-	return context.WithTimeout(context.Background(), time.Minute)
 }

@@ -300,7 +300,7 @@ func (l *load) settle() {
 	for _, wrong := range replay(l.history(), consumers, func(id uuid.UUID) bool { return id[15] >= disorderly }) {
 		l.Errorf("seed %d: %s", l.seed, wrong)
 	}
-	if err := l.drained("a", "b", "c"); err != nil {
+	if _, err := l.drained("a", "b", "c"); err != nil {
 		l.Errorf("seed %d: %v", l.seed, err)
 	}
 	l.watch()
