@@ -10,8 +10,8 @@ import (
 
 // What a download of the module may hold; about a third above what it held when these were written.
 const (
-	maxFiles = 500
-	maxBytes = 2_300_000
+	maxFiles = 565
+	maxBytes = 2_600_000
 )
 
 // leftOut are directories that git does not keep.
