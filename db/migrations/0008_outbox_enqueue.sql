@@ -20,7 +20,9 @@ begin
   if v_last >= v_clock then
     return array[v_last] || array(select nextval('public.outbox_stamp_seq') from generate_series(2, p_count));
   end if;
-  perform setval('public.outbox_stamp_seq', v_clock + p_count - 1);
+  -- Never downwards: somebody else may have moved it further meanwhile.
+  perform setval('public.outbox_stamp_seq', v_clock + p_count - 1)
+  where (select s.last_value from public.outbox_stamp_seq s) < v_clock + p_count - 1;
   return array(select s from generate_series(v_clock, v_clock + p_count - 1) s);
 end $$;
 

@@ -36,14 +36,18 @@ type Claimed struct {
 
 // toClaimed is the one place where a claimed row becomes an event.
 func toClaimed(row db.OutboxEvent) (Claimed, error) {
-	var metadata struct {
-		ClaimToken string `json:"claimToken"`
+	// Into a map, whose keys are compared to the letter: a struct would also take a producer's "claimtoken" for ours.
+	var metadata map[string]json.RawMessage
+	var token string
+	err := json.Unmarshal(row.Metadata, &metadata)
+	if err == nil {
+		err = json.Unmarshal(metadata["claimToken"], &token)
 	}
-	if err := json.Unmarshal(row.Metadata, &metadata); err != nil {
+	if err != nil {
 		return Claimed{}, fmt.Errorf("outbox: metadata of event %s: %w", row.ID, err)
 	}
 	return Claimed{
-		Token: metadata.ClaimToken,
+		Token: token,
 		Envelope: Envelope{
 			ID:             row.ID,
 			CreatedAt:      row.CreatedAt.UTC(),

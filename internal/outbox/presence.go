@@ -11,7 +11,10 @@ import (
 const (
 	heartbeatInterval = 3 * time.Second
 	silence           = 10 * time.Second
-	farewell          = 2 * time.Second
+	// recovery is how long the database must have been in reach before others' silence means anything: after an outage
+	// all have been silent, and the first one back must not take the living for dead.
+	recovery = 2 * heartbeatInterval
+	farewell = 2 * time.Second
 )
 
 // presence says that this worker lives, and looks for others that do not. The listener's session carries the lock that
@@ -23,6 +26,8 @@ type presence struct {
 	log      *slog.Logger
 	suspects atomic.Bool
 	known    bool
+	// steady is since when every heartbeat has got through.
+	steady time.Time
 	mute     streak
 }
 
@@ -33,6 +38,9 @@ func (p *presence) run(ctx context.Context) {
 		call, cancel := context.WithTimeout(ctx, silence/2)
 		err := p.beat(call)
 		cancel()
+		if err != nil {
+			p.steady = time.Time{}
+		}
 		if ctx.Err() == nil {
 			p.mute.note(p.log, err, "outbox: no heartbeat, or no look at those of others")
 		}
@@ -49,16 +57,27 @@ func (p *presence) beat(ctx context.Context) error {
 		p.flights.cancel(ErrLeaseLost, func(*flight) bool { return true })
 	}
 	p.known = alive
-	taken, err := p.rail.takeOver(ctx, silence)
-	if err != nil {
+	if err := p.takeOver(ctx); err != nil {
 		return err
-	}
-	if taken > 0 {
-		p.log.Warn("outbox: took over the events of a dead worker", "events", taken)
 	}
 	suspect, err := p.rail.anySuspect(ctx, p.types)
 	if err == nil {
 		p.suspects.Store(suspect)
+	}
+	return err
+}
+
+// takeOver gives back what dead workers held, once this one has been in touch for long enough to tell.
+func (p *presence) takeOver(ctx context.Context) error {
+	if p.steady.IsZero() {
+		p.steady = time.Now()
+	}
+	if time.Since(p.steady) < recovery {
+		return nil
+	}
+	taken, err := p.rail.takeOver(ctx, silence)
+	if taken > 0 {
+		p.log.Warn("outbox: took over the events of a dead worker", "events", taken)
 	}
 	return err
 }
