@@ -8,9 +8,9 @@ import (
 )
 
 var (
-	kills    = flag.Int("kills", 8, "how many workers the soak kills")
-	restarts = flag.Int("restarts", 2, "how often the soak stops the server and starts it again")
-	events   = flag.Int("events", 3000, "how many events the soak delivers")
+	kills    = flag.Int("kills", 5, "how many workers the soak kills")
+	restarts = flag.Int("restarts", 1, "how often the soak stops the server and starts it again")
+	events   = flag.Int("events", 2000, "how many events the soak delivers")
 )
 
 // TestMain turns the process into a worker where a test has started it as one.

@@ -18,6 +18,7 @@ const (
 
 // TestSoak delivers events while workers are killed at random and the server is stopped in its ways in turn.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	workers := make([]*process, soakWorkers)
 	for i := range workers {
