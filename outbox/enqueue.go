@@ -40,7 +40,9 @@ const maxCall = 256 << 20
 // A duplicate is a receipt, not an error, and leaves the transaction alive. An invalid draft is an error that matches
 // [ErrInvalid] and names its index and field, before anything is sent; so is more than 256 MiB in one call.
 // [ErrRetryTransaction] means that the whole transaction should run again: transactions that enqueue in several calls can
-// lock aggregates in opposite order, which one call, or calls in a fixed order of aggregates, cannot.
+// lock in opposite order, which one call never does. Aggregates share 65,536 locks, so this can happen, and an unrelated
+// producer can have to wait, although the aggregates are different: transactions that enqueue for thousands of them
+// had better do so in one call.
 func Enqueue(ctx context.Context, tx DB, drafts ...event.Draft) ([]Receipt, error) {
 	if len(drafts) == 0 {
 		return nil, nil

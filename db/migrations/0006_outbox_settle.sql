@@ -110,7 +110,8 @@ declare
   v_recovered integer;
 begin
   update public.outbox_events e
-  set status = 'pending', attempts = greatest(0, e.attempts - 1), available_at = clock_timestamp(), lane = 'ready', blocked_by = null
+  set status = 'pending', attempts = greatest(0, e.attempts - 1), available_at = clock_timestamp(), blocked_by = null,
+    lane = case when e.crashes >= 3 then 'suspect' else 'ready' end
   where e.id in (
     select h.id from public.outbox_events h
     where h.event_type = any (p_event_types) and h.lane = 'timed' and h.status = 'processing'

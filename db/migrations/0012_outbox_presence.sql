@@ -74,7 +74,8 @@ begin
       from (select distinct u.event_type from unnest(v_dead.event_types) u(event_type)) t
       join public.outbox_events e on e.event_type = t.event_type and e.lane = 'timed'
       where e.status = 'processing' and e.held_by = v_dead.holder
-      order by e.id for no key update of e) h;
+      -- What somebody has locked by hand stays with the dead one, and has its turn next time.
+      order by e.id for no key update of e skip locked) h;
     with ended as (
       update public.outbox_events e
       set status = 'discarded', lane = null, crashes = e.crashes + 1, metadata = e.metadata || jsonb_build_object(
@@ -90,7 +91,10 @@ begin
     if v_crashed is not null then
       perform public.outbox_after_end(v_crashed);
     end if;
-    delete from public.outbox_workers w where w.holder = v_dead.holder;
+    delete from public.outbox_workers w
+    where w.holder = v_dead.holder and not exists (
+      select from public.outbox_events e
+      where e.event_type = any (v_dead.event_types) and e.lane = 'timed' and e.status = 'processing' and e.held_by = v_dead.holder);
   end loop;
   return v_taken;
 end $$;

@@ -20,7 +20,7 @@ const statementTimeout = 60 * time.Second
 
 // sessionDefaults make a role's or database's own defaults irrelevant for the loop.
 const sessionDefaults = `SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off;
-SET statement_timeout = '60s'; SET lock_timeout = '20s'; SET idle_session_timeout = 0`
+SET statement_timeout = '60s'; SET lock_timeout = '2s'; SET idle_session_timeout = 0`
 
 // openPool opens the loop's own connections: handlers that use up the application's pool cannot keep the loop from
 // acknowledging. How to connect is taken over from the application; its hooks around single uses of a connection are

@@ -42,9 +42,16 @@ func (k *keeper) extend(ctx context.Context) {
 }
 
 func (k *keeper) renew(ctx context.Context, due []Claimed, now time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, k.lease/10)
+	call, cancel := context.WithTimeout(ctx, k.lease/10)
 	defer cancel()
-	kept, err := k.rail.extend(ctx, due, k.lease)
+	kept, err := k.rail.extend(call, due, k.lease)
+	if locked(err) && len(due) > 1 {
+		// One row that somebody else holds must not cost the others their leases.
+		for i := range due {
+			k.renew(ctx, due[i:i+1], now)
+		}
+		return
+	}
 	k.failing.note(k.log, err, "outbox: leases cannot be extended")
 	if err != nil {
 		return

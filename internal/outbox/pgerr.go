@@ -75,3 +75,6 @@ func sqlState(err error) string {
 	}
 	return pgErr.Code
 }
+
+// locked reports that a row was held by somebody else for longer than lock_timeout.
+func locked(err error) bool { return sqlState(err) == "55P03" }

@@ -13,7 +13,7 @@ const (
 	silence           = 10 * time.Second
 	// recovery is how long the database must have been in reach before others' silence means anything: after an outage
 	// all have been silent, and the first one back must not take the living for dead.
-	recovery = 2 * heartbeatInterval
+	recovery = silence
 	farewell = 2 * time.Second
 )
 
@@ -26,8 +26,8 @@ type presence struct {
 	log      *slog.Logger
 	suspects atomic.Bool
 	known    bool
-	// steady is since when every heartbeat has got through.
-	steady time.Time
+	// steady is since when every heartbeat has got through, heard when the last one did.
+	steady, heard time.Time
 	mute     streak
 }
 
@@ -40,6 +40,7 @@ func (p *presence) run(ctx context.Context) {
 		cancel()
 		if err != nil {
 			p.steady = time.Time{}
+			p.giveUp()
 		}
 		if ctx.Err() == nil {
 			p.mute.note(p.log, err, "outbox: no heartbeat, or no look at those of others")
@@ -56,7 +57,7 @@ func (p *presence) beat(ctx context.Context) error {
 		p.log.Error("outbox: this worker was taken for dead while it was cut off; its events belong to others now")
 		p.flights.cancel(ErrLeaseLost, func(*flight) bool { return true })
 	}
-	p.known = alive
+	p.known, p.heard = alive, time.Now()
 	if err := p.takeOver(ctx); err != nil {
 		return err
 	}
@@ -65,6 +66,16 @@ func (p *presence) beat(ctx context.Context) error {
 		p.suspects.Store(suspect)
 	}
 	return err
+}
+
+// giveUp ends the handlers of a worker that nobody has heard for so long that others may be taking its events.
+func (p *presence) giveUp() {
+	if !p.known || time.Since(p.heard) < silence-heartbeatInterval {
+		return
+	}
+	if n := p.flights.cancel(ErrLeaseLost, func(*flight) bool { return true }); n > 0 {
+		p.log.Error("outbox: no heartbeat gets through, so others may take this worker for dead; its handlers are being cancelled", "events", n)
+	}
 }
 
 // takeOver gives back what dead workers held, once this one has been in touch for long enough to tell.

@@ -232,7 +232,7 @@ func TestD1_DefaultsDoNotMatter(t *testing.T) {
 	}
 	defer pool.Close()
 	for setting, want := range map[string]string{"transaction_isolation": "read committed", "transaction_read_only": "off",
-		"statement_timeout": "1min", "lock_timeout": "20s", "idle_session_timeout": "0", "application_name": "pgrail worker"} {
+		"statement_timeout": "1min", "lock_timeout": "2s", "idle_session_timeout": "0", "application_name": "pgrail worker"} {
 		var got string
 		if err := pool.QueryRow(t.Context(), `select current_setting($1)`, setting).Scan(&got); err != nil || got != want {
 			t.Errorf("%s is %s, %v; want %s", setting, got, err, want)

@@ -11,7 +11,7 @@ import (
 // What each call begins and ends with where the session is a pooler's: the same as sessionDefaults, for this transaction alone.
 const (
 	begin        = `begin isolation level read committed read write`
-	callDefaults = `select pg_catalog.set_config('statement_timeout', '60s', true), pg_catalog.set_config('lock_timeout', '20s', true)`
+	callDefaults = `select pg_catalog.set_config('statement_timeout', '60s', true), pg_catalog.set_config('lock_timeout', '2s', true)`
 	commit       = `commit`
 )
 

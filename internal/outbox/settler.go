@@ -118,6 +118,9 @@ func (s *settler) store(ctx context.Context, batch []verdict, do func(context.Co
 		if classify(err) == fatal {
 			s.fail(err)
 		}
+	case locked(err) && len(batch) == 1:
+		// Somebody else holds the row, an operator's open transaction for one: the others need not wait for that.
+		time.AfterFunc(lockedPause, func() { s.submit(batch[0]) })
 	case len(batch) > 1:
 		for i := range batch {
 			s.store(ctx, batch[i:i+1], do)
@@ -127,6 +130,9 @@ func (s *settler) store(ctx context.Context, batch []verdict, do func(context.Co
 		s.land(batch[0], outcomeRefused)
 	}
 }
+
+// lockedPause is how long an outcome is put off whose event somebody else has locked.
+const lockedPause = time.Second
 
 func outcomeOf(outcomes []string, i int, v verdict) string {
 	if i < len(outcomes) {
@@ -153,7 +159,7 @@ func (s *settler) stubbornly(ctx context.Context, batch []verdict, do func(conte
 		defer cancel()
 		outcomes, err := do(call, batch)
 		s.failing.note(s.log, err, "outbox: outcomes cannot be stored")
-		if err != nil && classify(err) != passing {
+		if err != nil && (classify(err) != passing || locked(err)) {
 			err = backoff.Permanent(err)
 		}
 		return outcomes, err

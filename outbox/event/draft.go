@@ -100,4 +100,5 @@ func (d Draft) EncodeMetadata() (json.RawMessage, error) {
 var ReservedMetadata = []string{
 	"claimToken", "lastClaimedAt", "discardReason", "discardedAt", "finalAttempts",
 	"snoozeCount", "lastSnoozedAt", "redrivenAt", "redrivenBy", "redriveReason", "redriveCount",
+	"discardedBy", "discardNote",
 }
