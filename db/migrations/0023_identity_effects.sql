@@ -3,12 +3,15 @@
 -- What a change of rights brings with it, as triggers: so it happens in the transaction of the change and whichever way
 -- the change came, by the functions of pgrail or by plain SQL.
 
--- Nothing that the principal held or handed out stays good.
+-- Nothing that the principal held or handed out stays good. The lock waits for a token that is being issued, which changes
+-- the row: at READ COMMITTED the token is then seen, at the other levels the server ends the change of rights with 40001.
+-- identity_lock_admins does not reach the rows of machines.
 create function public.identity_end_access(p_principal uuid) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+  perform from public.identity_principals p where p.id = p_principal for no key update;
   update public.identity_access_tokens t set ended_at = clock_timestamp()
   where t.principal_id = p_principal and t.ended_at is null;
   update public.identity_invitations i set voided_at = clock_timestamp()
@@ -53,6 +56,22 @@ create trigger identity_memberships_deleted after delete on public.identity_memb
 for each row when (old.ended_at is null)
 execute function public.identity_membership_ended();
 
+-- Who disabled the account and why goes with the disabling: left on the row, it would be taken for who enables it, or for
+-- who disables it the next time by plain SQL.
+create function public.identity_principal_enabled() returns trigger
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  new.disabled_by := null;
+  new.disable_reason := null;
+  return new;
+end $$;
+
+create trigger identity_principals_enabled before update on public.identity_principals
+for each row when (old.disabled_at is not null and new.disabled_at is null)
+execute function public.identity_principal_enabled();
+
 create function public.identity_principal_switched() returns trigger
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -75,15 +94,17 @@ execute function public.identity_principal_switched();
 
 revoke execute on function
   public.identity_end_access(uuid), public.identity_membership_began(), public.identity_membership_ended(),
-  public.identity_principal_switched()
+  public.identity_principal_enabled(), public.identity_principal_switched()
 from public;
 
 -- migrate:down
 drop trigger identity_principals_switched on public.identity_principals;
+drop trigger identity_principals_enabled on public.identity_principals;
 drop trigger identity_memberships_deleted on public.identity_memberships;
 drop trigger identity_memberships_ended on public.identity_memberships;
 drop trigger identity_memberships_began on public.identity_memberships;
 drop function public.identity_principal_switched();
+drop function public.identity_principal_enabled();
 drop function public.identity_membership_ended();
 drop function public.identity_membership_began();
 drop function public.identity_end_access(uuid);

@@ -125,9 +125,23 @@ func TestDisablingEndsAccessAndKeepsRights(t *testing.T) {
 	if n := c.counted(t); n != 1 {
 		t.Errorf("%d admins count: want 1", n)
 	}
-	c.exec(t, `UPDATE public.identity_principals SET disabled_at = NULL, disabled_by = NULL WHERE id = $1`, c.other.ID)
-	if got := c.state(t)["audit"]; len(got) != 2 || got[1] != "enable sql nobody other on leave" || c.counted(t) != 2 {
-		t.Errorf("after enabling: %d admins count, audit %q", c.counted(t), got)
+	c.enable(t, c.other.ID)
+	if n := c.counted(t); n != 2 {
+		t.Errorf("after enabling %d admins count: want 2", n)
+	}
+}
+
+// TestEnablingIsNotAuditedAsTheDisablersDeed covers the next disabling too, which plain SQL does without a name.
+func TestEnablingIsNotAuditedAsTheDisablersDeed(t *testing.T) {
+	c := newCast(t, newDirectory(t))
+	if err := c.DisablePrincipal(t.Context(), c.admin.ID, c.other.ID, "on leave"); err != nil {
+		t.Fatal(err)
+	}
+	c.enable(t, c.other.ID)
+	c.disable(t, c.other.ID)
+	want := []string{"disable disable admin other on leave", "enable sql nobody other", "disable sql nobody other"}
+	if diff := cmp.Diff(want, c.state(t)["audit"]); diff != "" {
+		t.Errorf("audit (-want +got):\n%s", diff)
 	}
 }
 

@@ -115,6 +115,11 @@ func (d directory) disable(t testing.TB, id uuid.UUID) {
 	d.exec(t, `UPDATE public.identity_principals SET disabled_at = now() WHERE id = $1::uuid`, id)
 }
 
+func (d directory) enable(t testing.TB, id uuid.UUID) {
+	t.Helper()
+	d.exec(t, `UPDATE public.identity_principals SET disabled_at = NULL WHERE id = $1::uuid`, id)
+}
+
 func (d directory) audit(t testing.TB) (changes, refusals int) {
 	t.Helper()
 	const count = `SELECT (SELECT count(*) FROM public.identity_audit), (SELECT count(*) FROM public.identity_refusals)`
