@@ -6,24 +6,25 @@ create type public.outbox_enqueued as (event_id uuid, duplicate boolean, same_pa
 -- that moved it and must not make others wait.
 create sequence public.outbox_stamp_seq as bigint;
 
--- Gives p_count growing stamps: the clock's readings, or the next numbers of the sequence where the clock stands behind
--- what was given. Behind, every stamp is drawn from the sequence, so no two sessions can take each other's back; ahead,
--- the sequence is only moved up to the clock.
+-- Gives p_count growing stamps: the clock's readings, or the numbers after the last given where the clock stands behind it.
 create function public.outbox_stamps(p_count integer) returns bigint[]
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_last constant bigint := nextval('public.outbox_stamp_seq');
-  v_clock constant bigint := (date_part('epoch', clock_timestamp()) * 1000000)::bigint;
+  v_first bigint;
 begin
-  if v_last >= v_clock then
-    return array[v_last] || array(select nextval('public.outbox_stamp_seq') from generate_series(2, p_count));
-  end if;
-  -- Never downwards: somebody else may have moved it further meanwhile.
-  perform setval('public.outbox_stamp_seq', v_clock + p_count - 1)
-  where (select s.last_value from public.outbox_stamp_seq s) < v_clock + p_count - 1;
-  return array(select s from generate_series(v_clock, v_clock + p_count - 1) s);
+  -- One at a time, or the slower of two could set the sequence back below what the other has given. The lock is to
+  -- last for this block and not until the transaction ends: rolling the block back drops it, and not what it set.
+  begin
+    perform pg_advisory_xact_lock(1885827692, 1);  -- 'pgrl'
+    select greatest(s.last_value + 1, (date_part('epoch', clock_timestamp()) * 1000000)::bigint)
+    into v_first from public.outbox_stamp_seq s;
+    perform setval('public.outbox_stamp_seq', v_first + p_count - 1);
+    raise sqlstate 'PGR00';
+  exception when sqlstate 'PGR00' then
+    return array(select s from generate_series(v_first, v_first + p_count - 1) s);
+  end;
 end $$;
 
 -- The id of an event stamped with these microseconds; it sorts as the stamp does.

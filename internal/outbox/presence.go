@@ -28,7 +28,7 @@ type presence struct {
 	known    bool
 	// steady is since when every heartbeat has got through, heard when the last one did.
 	steady, heard time.Time
-	mute     streak
+	mute          streak
 }
 
 // run beats until ctx ends, then takes this worker off the list.
