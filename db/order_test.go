@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -151,9 +152,18 @@ func TestOrderBetweenWriters(t *testing.T) {
 			locked.succeeds()
 			first.exec(c.write, agg(1), "v2", `{"n": 2}`)
 			first.commit()
+			if c.clockBack && r.earliest() < 59*time.Minute {
+				t.Errorf("stamped %v ahead, below what had been given", r.earliest())
+			}
 			r.inWrittenOrder(1)
 		})
 	}
+}
+
+// earliest is how far ahead of the clock the lowest stamp lies.
+func (r *rail) earliest() time.Duration {
+	r.Helper()
+	return value[time.Duration](r, `select min(created_at) - clock_timestamp() from public.outbox_events`)
 }
 
 // Where ours must be better, 2: stamps grow strictly per aggregate, in the order in
@@ -191,6 +201,9 @@ func TestOrderStampsGrow(t *testing.T) {
 	wrong := value[int](r, `select count(*) from (
 		select (created_at, id) <= lag((created_at, id)) over w or created_at <= lag(created_at) over w as wrong from public.outbox_events where event_type <> 'lock'
 		window w as (partition by aggregate_id order by (payload ->> 'n')::bigint)) x where wrong`)
+	if r.earliest() < 59*time.Minute {
+		t.Errorf("stamped %v ahead, below what had been given", r.earliest())
+	}
 	if wrong > 0 {
 		t.Errorf("%d of 1800 events do not stand after the one before", wrong)
 	}
