@@ -81,6 +81,11 @@ func (a *app) write(conn *pgx.Conn, f func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(a.ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, f)
 }
 
+// read runs f in a transaction that sees one state of the database, whatever happens meanwhile.
+func (a *app) read(conn *pgx.Conn, f func(pgx.Tx) error) error {
+	return pgx.BeginTxFunc(a.ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, f)
+}
+
 // print writes a result: value as JSON, or what table writes.
 func (a *app) print(value any, table func(*table)) error {
 	if a.json {

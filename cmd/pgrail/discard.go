@@ -28,6 +28,9 @@ func (c discardCmd) Run(a *app) error {
 			return err
 		}
 		if !c.Yes || c.DryRun {
+			if len(events) == 0 {
+				return c.none(a, "waits")
+			}
 			return a.showPreview(c.consent, "discard", events)
 		}
 		ids := idsOf(events)

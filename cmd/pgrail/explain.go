@@ -83,11 +83,15 @@ func (c explainCmd) target() (id uuid.UUID, of *aggregate, err error) {
 
 func (c explainCmd) Run(a *app) error {
 	return a.withConn(func(conn *pgx.Conn) error {
-		e, err := c.read(a, conn)
-		if err != nil {
+		var full explanation
+		err := a.read(conn, func(tx pgx.Tx) error {
+			e, err := c.read(a, tx)
+			if err != nil {
+				return err
+			}
+			full, err = c.complete(a, db.New(tx), e)
 			return err
-		}
-		full, err := c.complete(a, db.New(conn), e)
+		})
 		if err != nil {
 			return err
 		}

@@ -11,16 +11,16 @@ import (
 	"github.com/openlup/pgrail/outbox"
 )
 
-func (c explainCmd) read(a *app, conn *pgx.Conn) (*outbox.Explanation, error) {
+func (c explainCmd) read(a *app, tx pgx.Tx) (*outbox.Explanation, error) {
 	id, of, err := c.target()
 	if err != nil {
 		return nil, err
 	}
 	var e *outbox.Explanation
 	if of == nil {
-		e, err = outbox.Explain(a.ctx, conn, id)
+		e, err = outbox.Explain(a.ctx, tx, id)
 	} else {
-		e, err = outbox.ExplainAggregate(a.ctx, conn, of.kind, of.id)
+		e, err = outbox.ExplainAggregate(a.ctx, tx, of.kind, of.id)
 	}
 	switch {
 	case err != nil || e != nil:
@@ -68,7 +68,7 @@ func readBlocker(a *app, q *db.Queries, b *outbox.Blocker, workers []db.OperateW
 	full := &blocker{
 		neighbour: neighbour{b.EventID.String(), b.EventType, b.Status, b.Attempts}, DueInSeconds: seconds(b.DueIn),
 	}
-	for _, row := range rows { // none when it was deleted meanwhile
+	for _, row := range rows {
 		full.Error, full.Holder = row.Error, heldBy(row.HeldBy, b.ClaimedAt, workers)
 	}
 	return full, err

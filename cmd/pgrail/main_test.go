@@ -91,6 +91,7 @@ var passing = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`), "TIME"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "DATE"},
 	{regexp.MustCompile(`("\w+_seconds": )-?[\d.]+`), "${1}SECONDS"},
+	{regexp.MustCompile(`\b(\d+h)\d\dm\b`), "${1}MMm"},
 	{regexp.MustCompile(`("claimToken": )"[0-9a-f-]+"`), "${1}TOKEN"},
 	{regexp.MustCompile(`pgrail_[a-z0-9]{12}\b`), "ROLE"},
 }
@@ -149,11 +150,11 @@ func id(n byte) uuid.UUID { return uuid.UUID{15: n} }
 
 func order(n byte) string { return "order/" + id(0xa0+n).String() }
 
-// insert writes event n of aggregate agg, so many hours old.
+// insert writes event n of aggregate agg, so many hours old and a half: so that minutes do not show.
 func (w *world) insert(n, agg byte, eventType string, hours int) {
 	w.Helper()
 	w.exec(`insert into public.outbox_events (id, created_at, available_at, aggregate_type, aggregate_id, event_type, idempotency_key, payload)
-		values ($1, clock_timestamp() - make_interval(hours => $2), clock_timestamp() - make_interval(hours => $2), 'order', $3, $4, 'key ' || $5, $6)`,
+		values ($1, clock_timestamp() - make_interval(hours => $2, mins => 30), clock_timestamp() - make_interval(hours => $2, mins => 30), 'order', $3, $4, 'key ' || $5, $6)`,
 		id(n), hours, id(0xa0+agg), eventType, fmt.Sprint(n), `{"total": 12.50, "note": "<b>"}`)
 }
 
@@ -182,14 +183,15 @@ func (w *world) populate() {
 	w.insert(4, 2, "order.refunded", 9) // halted by the one before
 	w.insert(5, 3, "order.shipped", 5)
 	w.settle(5, "order.shipped", "retry", "carrier: 503")
-	w.exec(`update public.outbox_events set available_at = clock_timestamp() + interval '2 hours 30 seconds' where id = $1`, id(5))
+	w.exec(`update public.outbox_events set available_at = clock_timestamp() + interval '2 hours 30 minutes' where id = $1`, id(5))
 	w.insert(6, 3, "order.shipped", 4) // behind one that waits for its retry
 	w.insert(7, 4, "order.billed", 3)
 	w.settle(7, "order.billed", "processed", "")
 	w.insert(8, 5, "order.packed", 2)
-	w.exec(`insert into public.outbox_workers (holder, event_types, started_at) values ($1, array['order.packed', 'order.billed'], clock_timestamp() - interval '3 hours')`, worker)
+	w.exec(`insert into public.outbox_workers (holder, event_types, started_at, seen_at)
+		values ($1, array['order.packed', 'order.billed'], clock_timestamp() - interval '3 hours 30 minutes', clock_timestamp() + interval '1 hour')`, worker)
 	w.exec(`select public.outbox_claim_events(array['order.packed'], '{}', 10, 3600, 8, $1)`, worker)
-	w.exec(`update public.outbox_events set available_at = clock_timestamp() + interval '2 hours 30 seconds' where id = $1`, id(8))
+	w.exec(`update public.outbox_events set available_at = clock_timestamp() + interval '2 hours 30 minutes' where id = $1`, id(8))
 	w.insert(9, 6, "order.archived", 50)
 	w.exec(`insert into public.outbox_dormant_event_types (event_type, owner, reason) values ('order.archived', 'archive team', 'their consumer comes in May')`)
 	w.insert(10, 7, "order.packed", 1)

@@ -20,6 +20,7 @@ func TestRedrive(t *testing.T) {
 	s.run("redrive", "--type=order.refunded", "--reason=again", "--yes")
 	s.run("redrive", id(11).String(), id(1).String(), uuid.Max.String(), "--reason=mended", "--by=ann")
 	s.run("redrive", uuid.Max.String(), "--reason=mended")
+	s.run("redrive", uuid.Max.String(), "--dry-run")
 	s.run("redrive", "--json", id(3).String(), "--reason=mended")
 	s.run("redrive", "--aggregate="+order(1), "--discard-reason=max_attempts", "--dry-run")
 	s.compare("redrive")
@@ -63,10 +64,31 @@ func TestDiscard(t *testing.T) {
 	s.run("discard", "--type=order.shipped", "--reason=x", "--by=ann", "--yes")
 	s.run("discard", "--aggregate="+order(1), "--json", "--reason=x", "--by=ann", "--yes")
 	s.run("discard", "--all", "--limit=1", "--json", "--dry-run")
+	s.run("discard", uuid.Max.String(), "--dry-run")
+	s.run("discard", "--type=no.such", "--reason=x")
 	s.compare("discard")
 	const said = `select concat_ws(', ', status, metadata ->> 'discardReason', metadata ->> 'discardedBy', metadata ->> 'discardNote') from public.outbox_events where id = $1`
 	if got, want := w.text(said, id(1)), "discarded, operator, ann, never sent"; got != want {
 		t.Errorf("the discarded event: %s, want %s", got, want)
+	}
+}
+
+// The youngest go first, so that giving up one does not hand out the next.
+func TestDiscardOfManyHandsOutNone(t *testing.T) {
+	t.Parallel()
+	s, w := newTranscript(t)
+	w.exec(`insert into public.outbox_events (created_at, available_at, aggregate_type, aggregate_id, event_type, idempotency_key, payload)
+		select clock_timestamp() - make_interval(mins => g), now(), 'order', $1, 'a', g, '{}' from generate_series(1, 1200) g`, id(1))
+	if r := pgrail(t, s.url, "discard", "--type=a", "--limit=1100", "--reason=x", "--yes"); r.code != 0 || r.out != "1100 discarded\n" {
+		t.Fatalf("exit status %d\n%s%s", r.code, r.out, r.err)
+	}
+	got := w.text(`select concat_ws(' ', count(*), count(distinct at), bool_and(next is null or next <= at)) from (
+		select metadata ->> 'discardedAt' as at, lead(metadata ->> 'discardedAt') over (order by created_at) as next from public.outbox_events where status = 'discarded') x`)
+	if got != "1100 3 t" {
+		t.Errorf("events, transactions, in order: %s", got)
+	}
+	if youngest := w.text(`select min(idempotency_key::integer)::text from public.outbox_events where status = 'pending'`); youngest != "1101" {
+		t.Errorf("the youngest left is number %s, want 1101", youngest)
 	}
 }
 

@@ -32,6 +32,9 @@ func (c redriveCmd) Run(a *app) error {
 			return err
 		}
 		if !c.Yes || c.DryRun {
+			if len(events) == 0 {
+				return c.none(a, "is discarded")
+			}
 			return a.showPreview(c.consent, "redrive", events)
 		}
 		return c.redrive(a, conn, idsOf(events))

@@ -83,14 +83,18 @@ type preview struct {
 // previewed is how many events a dry run names.
 const previewed = 20
 
+// none ends a run of which nothing was selected.
+func (s selection) none(a *app, state string) error {
+	if len(s.IDs) > 0 {
+		return fail(exitNotFound, "none of these events %s", state)
+	}
+	return a.print(preview{DryRun: true, Events: []selected{}}, func(t *table) { t.line("No event is selected.") })
+}
+
 // showPreview ends a run that changes nothing; refused if nobody asked for a dry run.
 func (a *app) showPreview(c consent, would string, events []selected) error {
 	p := preview{DryRun: true, Count: len(events), Events: events}
 	err := a.print(p, func(t *table) {
-		if len(events) == 0 {
-			t.line("No event is selected.")
-			return
-		}
 		t.row("EVENT", "TYPE", "AGGREGATE", "AGE", "STATE")
 		for _, e := range events[:min(len(events), previewed)] {
 			t.row(e.EventID, e.EventType, e.Aggregate, span(inSeconds(e.AgeSeconds)), e.Reason+e.Status)
@@ -99,7 +103,7 @@ func (a *app) showPreview(c consent, would string, events []selected) error {
 			t.line("and %d more", more)
 		}
 	})
-	if err != nil || c.DryRun || len(events) == 0 {
+	if err != nil || c.DryRun {
 		return err
 	}
 	return fail(exitRefused, "this would %s %s; nothing was changed\nTo do it, add --yes.", would, counted(len(events), "event"))

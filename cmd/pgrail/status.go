@@ -78,7 +78,11 @@ func (c statusCmd) Validate() error {
 
 func (c statusCmd) Run(a *app) error {
 	return a.withConn(func(conn *pgx.Conn) error {
-		s, err := c.read(a, conn)
+		var s status
+		err := a.read(conn, func(tx pgx.Tx) (err error) {
+			s, err = c.read(a, tx)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -86,8 +90,8 @@ func (c statusCmd) Run(a *app) error {
 	})
 }
 
-func (c statusCmd) read(a *app, conn *pgx.Conn) (status, error) {
-	q := db.New(conn)
+func (c statusCmd) read(a *app, tx pgx.Tx) (status, error) {
+	q := db.New(tx)
 	s := status{Types: []typeStatus{}, Workers: []workerStatus{}, Halted: []haltedStatus{}, Blocked: []blockedStatus{}}
 	types, err := q.OperateOverview(a.ctx, db.OperateOverviewParams{AtMost: int32(c.Limit), IdleSeconds: time.Duration(c.Idle).Seconds()})
 	if err != nil {
@@ -104,7 +108,7 @@ func (c statusCmd) read(a *app, conn *pgx.Conn) (status, error) {
 	for _, w := range workers {
 		s.Workers = append(s.Workers, workerStatus{w.Holder.String(), w.EventTypes, seconds(inSeconds(w.UpSeconds)), seconds(inSeconds(w.SilentSeconds))})
 	}
-	halted, err := outbox.Halted(a.ctx, conn, c.Top)
+	halted, err := outbox.Halted(a.ctx, tx, c.Top)
 	if err != nil {
 		return s, err
 	}

@@ -38,6 +38,8 @@ as $$
       'outbox_blocked_aggregates', 'outbox_recent', 'outbox_redrive', 'outbox_discard', 'outbox_resume_aggregate',
       'outbox_prune', 'outbox_heal', 'outbox_rights', 'outbox_missing_rights', 'outbox_grantees'])) r(kind, names)
   cross join lateral unnest(r.names) f(name)
+  union all
+  select k.kind, 'USAGE', 'SCHEMA', 'public', null from unnest(array['producer', 'worker', 'operator']) k(kind)
   union all values
     ('producer', 'INSERT', 'TABLE', 'public.outbox_events', array['id', 'created_at', 'available_at', 'processed_at',
       'aggregate_type', 'aggregate_id', 'event_type', 'idempotency_key', 'status', 'attempts', 'payload', 'error', 'metadata']),
@@ -60,6 +62,7 @@ as $$
   select r.* from public.outbox_rights() r
   where r.kind = p_kind and not case
     when r.object_kind = 'FUNCTION' then has_function_privilege(p_role, r.object::regproc, r.privilege)
+    when r.object_kind = 'SCHEMA' then has_schema_privilege(p_role, r.object, r.privilege)
     when r.object_kind = 'SEQUENCE' then has_sequence_privilege(p_role, r.object, r.privilege)
     -- An application may record its migrations elsewhere.
     when to_regclass(r.object) is null then true
@@ -96,7 +99,6 @@ begin
   if p_role is null or not exists (select from public.outbox_rights() r where r.kind = p_kind) then
     raise exception using errcode = '22023', message = 'outbox_grant_invalid_input';
   end if;
-  execute format('grant usage on schema public to %s', p_role);
   for v_right in
     select r.* from public.outbox_rights() r where r.kind = p_kind and (r.object_kind <> 'TABLE' or to_regclass(r.object) is not null)
   loop

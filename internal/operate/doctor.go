@@ -119,6 +119,8 @@ func soften(found []Finding, err error) ([]Finding, error) {
 	switch pgErr.Code {
 	case "42501":
 		return append(found, mayNotLook), nil
+	case "25006":
+		return append(found, warning("connect to the primary", "cannot be checked on a standby")), nil
 	case "42883", "42P01", "42703":
 		return append(found, warning("run: pgrail migrate up", "cannot be checked with this schema")), nil
 	}

@@ -39,6 +39,7 @@ const insertPlainly = `insert into public.outbox_events (aggregate_type, aggrega
 func TestProducerRole(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
+	b.exec(`revoke usage on schema public from public`) // as careful administrators do
 	_, pool := b.login("producer")
 	p := b.as(pool)
 	for want := range 2 {
@@ -71,6 +72,7 @@ func TestProducerRole(t *testing.T) {
 func TestWorkerRole(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
+	b.exec(`revoke usage on schema public from public`)
 	_, pool := b.login("worker")
 	w := b.as(pool)
 	handled := make(chan int, 2)
@@ -121,6 +123,7 @@ func TestWorkerRole(t *testing.T) {
 func TestOperatorRole(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
+	b.exec(`revoke usage on schema public from public`)
 	_, pool := b.login("operator")
 	o, ctx := b.as(pool), t.Context()
 	given := b.insert(1, 1, "order.paid", 5)
