@@ -2,7 +2,6 @@ package pgrail_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log"
 	"net/http"
@@ -21,6 +20,7 @@ import (
 	"github.com/openlup/pgrail/outbox"
 	"github.com/openlup/pgrail/outbox/event"
 	"github.com/openlup/pgrail/webhook"
+	"github.com/openlup/pgrail/webhook/inbox"
 )
 
 // This file holds the code of README.md; TestCodeInDocs compares them.
@@ -131,25 +131,16 @@ type Push struct {
 
 var Pushed = event.MustDefine[Push]("repository.pushed")
 
-// hooks takes in what GitHub delivers: signed, byte for byte as sent, and each delivery once.
+// hooks takes in what GitHub delivers: signed, byte for byte as sent, and one event out of each delivery.
 func hooks(pool *pgxpool.Pool, secret string, repository uuid.UUID) (http.Handler, error) {
 	verifier, err := webhook.NewVerifier(webhook.GitHub, []webhook.Secret{webhook.SecretText(secret)})
 	if err != nil {
 		return nil, err
 	}
-	return verifier.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		delivery, _ := webhook.FromContext(r.Context())
-		var push Push
-		if err := json.Unmarshal(delivery.Body, &push); err != nil {
-			http.Error(w, "not a push", http.StatusBadRequest)
-			return
-		}
-		// The key comes from what was signed: a delivery that is repeated makes no second event.
-		_, err := outbox.Enqueue(r.Context(), pool, Pushed.New("repository", repository, delivery.Key(), push))
-		if err != nil {
-			http.Error(w, "try again later", http.StatusServiceUnavailable)
-		}
-	})), nil
+	return inbox.New(pool, verifier, inbox.Config{Source: "github", Draft: func(_ context.Context, d webhook.Delivery) (event.Draft, error) {
+		push, err := inbox.Decode[Push](d)
+		return Pushed.New("repository", repository, "", push), err
+	}})
 }
 
 func Example_webhook() {
