@@ -11,10 +11,13 @@ create table public.identity_principals (
   disabled_at timestamptz,
   disabled_by uuid,
   disable_reason text
-    constraint identity_principals_disable_reason_check check (char_length(disable_reason) <= 2000)
+    constraint identity_principals_disable_reason_check check (char_length(disable_reason) <= 2000),
+  access_epoch bigint not null default 0
 );
 comment on column public.identity_principals.disabled_at is
   'Null while the principal is active. A disabled one cannot sign in and does not count as an admin.';
+comment on column public.identity_principals.access_epoch is
+  'How often all access was ended. Only tokens of the present epoch are good.';
 
 -- Admin rights, one row from grant to end. Who and why stand on the row itself, so that the triggers which write the
 -- audit need no other source; by plain SQL they may be left out.
@@ -48,7 +51,8 @@ create table public.identity_access_tokens (
   created_at timestamptz not null default clock_timestamp(),
   expires_at timestamptz not null
     constraint identity_access_tokens_expires_at_finite_check check (isfinite(expires_at)),
-  ended_at timestamptz
+  ended_at timestamptz,
+  epoch bigint not null
 );
 create index identity_access_tokens_principal_idx on public.identity_access_tokens (principal_id, expires_at);
 

@@ -5,7 +5,7 @@
 -- because a row that it must lock has changed since its snapshot. Locking the target alone, or a row that nobody
 -- changes, would let two removals of different admins pass each other.
 --
--- The lock is the one that an UPDATE takes by itself. FOR UPDATE would also hold up whatever only refers to the row.
+-- The lock is the one that an UPDATE takes by itself. FOR UPDATE would also hold up sign-ins, which only refer to the row.
 create function public.identity_lock_admins() returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp

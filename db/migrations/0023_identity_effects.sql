@@ -3,15 +3,14 @@
 -- What a change of rights brings with it, as triggers: so it happens in the transaction of the change and whichever way
 -- the change came, by the functions of pgrail or by plain SQL.
 
--- Nothing that the principal held or handed out stays good. The lock waits for a token that is being issued, which changes
--- the row: at READ COMMITTED the token is then seen, at the other levels the server ends the change of rights with 40001.
--- identity_lock_admins does not reach the rows of machines.
+-- Nothing that the principal held or handed out stays good. The new epoch reaches the tokens that cannot be seen here: those
+-- that others are issuing at this moment, and at the higher isolation levels those issued since the snapshot.
 create function public.identity_end_access(p_principal uuid) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform from public.identity_principals p where p.id = p_principal for no key update;
+  update public.identity_principals p set access_epoch = p.access_epoch + 1 where p.id = p_principal;
   update public.identity_access_tokens t set ended_at = clock_timestamp()
   where t.principal_id = p_principal and t.ended_at is null;
   update public.identity_invitations i set voided_at = clock_timestamp()

@@ -3,18 +3,18 @@
 -- Lets an active principal sign in with the secret behind the hash for a while. Its expired tokens go at the same time, so
 -- that nobody has to sweep.
 --
--- The update changes nothing but the version of the row. So whoever takes the principal's rights or closes its account
--- either comes first or waits and ends this token too. A mere lock would leave a snapshot taken before it blind to the token.
+-- The epoch is read together with the state of the account: a removal that either did not see leaves the token dead. A lock
+-- would have sign-ins wait for removals, and above READ COMMITTED it would not show the removal this token.
 create function public.identity_issue_token(p_principal uuid, p_hash bytea, p_ttl_seconds integer) returns text
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set lock_timeout = '5s'
 as $$
 declare
   v_refusal text;
+  v_epoch bigint;
 begin
-  update public.identity_principals p set name = p.name where p.id = p_principal
-  returning case when p.disabled_at is not null then 'principal_disabled' end into v_refusal;
+  select case when p.disabled_at is not null then 'principal_disabled' end, p.access_epoch into v_refusal, v_epoch
+  from public.identity_principals p where p.id = p_principal;
   if not found then
     v_refusal := 'principal_not_found';
   end if;
@@ -22,8 +22,8 @@ begin
     return public.identity_refuse(null, p_principal, null, 'token', v_refusal);
   end if;
   delete from public.identity_access_tokens t where t.principal_id = p_principal and t.expires_at <= clock_timestamp();
-  insert into public.identity_access_tokens (hash, principal_id, expires_at)
-  values (p_hash, p_principal, public.identity_expiry(p_ttl_seconds));
+  insert into public.identity_access_tokens (hash, principal_id, expires_at, epoch)
+  values (p_hash, p_principal, public.identity_expiry(p_ttl_seconds), v_epoch);
   return 'done';
 end $$;
 
@@ -35,7 +35,7 @@ as $$
 begin
   return query
   select t.principal_id
-  from public.identity_access_tokens t join public.identity_principals p on p.id = t.principal_id
+  from public.identity_access_tokens t join public.identity_principals p on p.id = t.principal_id and p.access_epoch = t.epoch
   where t.hash = p_hash and t.ended_at is null and t.expires_at > clock_timestamp() and p.disabled_at is null;
 end $$;
 

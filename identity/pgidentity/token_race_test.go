@@ -12,86 +12,82 @@ import (
 	"github.com/openlup/pgrail/identitytest"
 )
 
-// TestATokenBeingIssuedDoesNotOutliveARemoval has a removal start while a token of its target is not committed yet. The
-// account is enabled at the end, for a token that a disabling missed would come to life then.
-func TestATokenBeingIssuedDoesNotOutliveARemoval(t *testing.T) {
-	removals := map[string]func(d directory, actor, target uuid.UUID) error{
-		"revoke":  func(d directory, a, b uuid.UUID) error { return d.RevokeAdmin(context.Background(), a, b, "") },
-		"disable": func(d directory, a, b uuid.UUID) error { return d.DisablePrincipal(context.Background(), a, b, "") },
-	}
+var removals = map[string]struct {
+	call      func(s *pgidentity.Store, actor, target uuid.UUID) error
+	statement string
+}{
+	"revoke": {func(s *pgidentity.Store, a, b uuid.UUID) error { return s.RevokeAdmin(context.Background(), a, b, "") },
+		`SELECT public.identity_revoke($1::uuid, $2::uuid)`},
+	"disable": {func(s *pgidentity.Store, a, b uuid.UUID) error {
+		return s.DisablePrincipal(context.Background(), a, b, "")
+	},
+		`SELECT public.identity_disable($1::uuid, $2::uuid)`},
+}
+
+// besideARemoval runs a test for each removal, sort of target and isolation level.
+func besideARemoval(t *testing.T, test func(t *testing.T, d directory, removal string, actor, target uuid.UUID)) {
 	for _, level := range levels {
 		d := newDirectory(t, isolation(level))
-		for name, remove := range removals {
+		for name := range removals {
 			for sort, kind := range map[identitytest.Sort]string{identitytest.HumanAdmin: "human", identitytest.MachineAdmin: "machine"} {
 				t.Run(level+" "+name+" "+kind, func(t *testing.T) {
 					d.empty(t)
-					actor, target := d.add(t, identitytest.HumanAdmin).ID, d.add(t, sort).ID
-					err := d.beside(t, `SELECT public.identity_issue_token($1::uuid, sha256('beside'), 3600)`, []any{target},
-						func() error { return remove(d, actor, target) })
-					if err != nil {
-						t.Fatal(err)
-					}
-					d.enable(t, target)
-					if got := d.list(t, `SELECT public.identity_authenticate(sha256('beside'))::text`); len(got) != 0 {
-						t.Errorf("the token still signs in %s: want nobody", got)
-					}
+					test(t, d, name, d.add(t, identitytest.HumanAdmin).ID, d.add(t, sort).ID)
 				})
 			}
 		}
 	}
 }
 
-func TestNoTokenIsIssuedBesideADisabling(t *testing.T) {
-	for _, level := range levels {
-		t.Run(level, func(t *testing.T) {
-			d := newDirectory(t, isolation(level))
-			actor, target := d.add(t, identitytest.HumanAdmin).ID, d.add(t, identitytest.HumanAdmin).ID
-			err := d.beside(t, `SELECT public.identity_disable($1::uuid, $2::uuid)`, []any{actor, target}, func() error {
-				_, err := d.IssueToken(context.Background(), target, time.Hour)
-				return err
-			})
-			if code(err) != pgidentity.CodePrincipalDisabled {
-				t.Errorf("IssueToken: %v, want %s", err, pgidentity.CodePrincipalDisabled)
-			}
-		})
-	}
-}
-
-// beside makes the call while a transaction with the statement is open. It commits once the call waits for it or, if the
-// call does not wait, once that is over.
-func (d directory) beside(t *testing.T, statement string, args []any, call func() error) error {
+// open executes a statement and makes a call before it commits. The server may end the transaction at SERIALIZABLE.
+func (d directory) open(t *testing.T, statement string, args []any, call func() error) (ended bool) {
 	t.Helper()
-	result := make(chan error, 1)
 	err := pgx.BeginFunc(t.Context(), d.sessions, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(t.Context(), statement, args...); err != nil {
 			return err
 		}
-		over := make(chan struct{})
-		go func() {
-			result <- call()
-			close(over)
-		}()
-		return d.untilBlocked(t, tx.Conn().PgConn().PID(), over)
+		return call()
 	})
-	if err != nil {
+	if ended = code(err) == "40001"; err != nil && !ended {
 		t.Fatal(err)
 	}
-	return <-result
+	return ended
 }
 
-// untilBlocked returns once a session waits for the one with the process id, or nothing can come to wait any more.
-func (d directory) untilBlocked(t *testing.T, pid uint32, over <-chan struct{}) error {
-	t.Helper()
-	const ask = `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1::integer = ANY (pg_blocking_pids(pid)))`
-	for blocked := false; !blocked; {
-		select {
-		case <-over:
-			return nil
-		default:
+// TestATokenBeingIssuedDoesNotOutliveARemoval enables the account at the end, for a token that a disabling missed would
+// come to life then.
+func TestATokenBeingIssuedDoesNotOutliveARemoval(t *testing.T) {
+	besideARemoval(t, func(t *testing.T, d directory, removal string, actor, target uuid.UUID) {
+		d.open(t, `SELECT public.identity_issue_token($1::uuid, sha256('beside'), 3600)`, []any{target},
+			func() error { return removals[removal].call(d.Store, actor, target) })
+		d.enable(t, target)
+		if got := d.list(t, `SELECT public.identity_authenticate(sha256('beside'))::text`); len(got) != 0 {
+			t.Errorf("the token still signs in %s: want nobody", got)
 		}
-		if err := d.Pool.QueryRow(t.Context(), ask, int32(pid)).Scan(&blocked); err != nil {
+	})
+}
+
+// TestATokenIssuedDuringARemovalDoesNotOutliveIt is the other order: the removal is the one not committed yet.
+func TestATokenIssuedDuringARemovalDoesNotOutliveIt(t *testing.T) {
+	besideARemoval(t, func(t *testing.T, d directory, removal string, actor, target uuid.UUID) {
+		var token string
+		ended := d.open(t, removals[removal].statement, []any{actor, target}, func() (err error) {
+			token, err = d.IssueToken(t.Context(), target, time.Hour)
 			return err
+		})
+		if ended {
+			if err := removals[removal].call(d.Store, actor, target); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	return nil
+		d.enable(t, target)
+		if user, err := d.ResolveToken(t.Context(), token); user != uuid.Nil || err != nil {
+			t.Errorf("the token still signs in %s, %v: want nobody", user, err)
+		}
+		if again, err := d.IssueToken(t.Context(), target, time.Hour); err != nil {
+			t.Errorf("a token issued afterwards: %v", err)
+		} else if user, err := d.ResolveToken(t.Context(), again); user != target || err != nil {
+			t.Errorf("a token issued afterwards signs in %s, %v: want %s", user, err, target)
+		}
+	})
 }
