@@ -37,6 +37,8 @@ const (
 	started step = "started" // the handler has begun
 	handled step = "handled" // its effect has committed, the acknowledgement has not been sent
 	acked   step = "acked"   // the acknowledgement has committed, the worker has not learnt of it
+	// watching handles nothing that these tests write: it only sees others die.
+	watching step = "watching"
 )
 
 // load is what an event carries: its place among the events of its aggregate, and what its handler does.
@@ -47,7 +49,10 @@ type load struct {
 	Hang bool `json:"hang,omitempty"`
 }
 
-var happened = event.MustDefine[load]("happened")
+var (
+	happened = event.MustDefine[load]("happened")
+	unused   = event.MustDefine[load]("unused")
+)
 
 // evidence is what handlers leave: one row for each time that one has begun.
 const evidence = `create table public.deliveries (
@@ -76,7 +81,11 @@ func child() error {
 		return err
 	}
 	var handlers outbox.Handlers
-	outbox.Handle(&handlers, happened, (&witness{pool: pool, name: os.Getenv(envName), at: at}).handle)
+	of := happened
+	if at == watching {
+		of = unused
+	}
+	outbox.Handle(&handlers, of, (&witness{pool: pool, name: os.Getenv(envName), at: at}).handle)
 	worker, err := outbox.NewWorker(pool, &handlers, outbox.Config{Concurrency: concurrency, PollInterval: 100 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {

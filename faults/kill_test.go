@@ -41,6 +41,9 @@ func TestKilledAtEachStep(t *testing.T) {
 	}
 }
 
+// steady means that so many workers have lived for long enough to judge others: after an outage all have been silent.
+const steady = `(select count(*) from public.outbox_workers where seen_at - started_at > interval '14 s') = $1::integer`
+
 // TestL9_TakeoverWithin15Seconds: leases run for minutes, and what a killed process held is another's within 15 seconds.
 func TestL9_TakeoverWithin15Seconds(t *testing.T) {
 	t.Parallel()
@@ -51,7 +54,7 @@ func TestL9_TakeoverWithin15Seconds(t *testing.T) {
 	doomed := r.spawn(never, 10)
 	r.until(`(select count(*) from public.deliveries) = 5 and exists (select from public.outbox_workers)`)
 	heir := r.spawn(never, 10)
-	r.until(`(select count(*) from public.outbox_workers) = 2`)
+	r.until(steady, 2)
 	if left := value[float64](r, `select extract(epoch from min(available_at) - clock_timestamp())::float8 from public.outbox_events`); left < 200 {
 		t.Fatalf("the leases run for %.0f s more; too short to tell a takeover from their end", left)
 	}
@@ -77,6 +80,8 @@ func TestPoisonRunsAloneAndIsDiscarded(t *testing.T) {
 	for n := 1; n <= 20; n++ {
 		r.enqueue(draft(n, load{Seq: 1}))
 	}
+	r.spawn(watching, 1)
+	r.until(steady, 1)
 	for range 4 {
 		r.spawn(never, 4).dies()
 		r.older()
