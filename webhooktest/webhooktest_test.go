@@ -60,11 +60,11 @@ func TestRequestIDAndTime(t *testing.T) {
 	secret := webhook.SecretBytes([]byte("0123456789abcdef01234567"))
 	handler := newHandler(t, webhook.Standard, secret)
 	q := webhooktest.Request{Scheme: webhook.Standard, Secret: secret, Body: []byte("{}")}
-	if key(handler, q.New(t, "/")) == key(handler, q.New(t, "/")) {
+	if first, second := key(handler, q.New(t, "/")), key(handler, q.New(t, "/")); first == second {
 		t.Error("two requests without an ID share a key")
 	}
 	q.ID = "msg_1"
-	if key(handler, q.New(t, "/")) != key(handler, q.New(t, "/")) {
+	if first, second := key(handler, q.New(t, "/")), key(handler, q.New(t, "/")); first != second {
 		t.Error("two requests with one ID have two keys")
 	}
 	q.Time = time.Now().Add(-time.Hour)
