@@ -81,12 +81,12 @@ func TestDoctorFinds(t *testing.T) {
 	}{
 		"a replaced function": {
 			`create or replace function public.outbox_stay_awake() returns void language sql as 'select'`,
-			[]string{"problem functions: outbox_stay_awake is not the released one -> find out who replaced it, and create it again from db/migrations/0041_outbox_roles.sql"},
+			[]string{"problem functions: outbox_stay_awake is not the released one -> find out who replaced it, and create it again from db/migrations/0042_outbox_roles.sql"},
 		},
 		"a missing function": {
 			`drop function public.outbox_stay_awake()`,
 			[]string{
-				"problem functions: outbox_stay_awake is missing -> create it again from db/migrations/0041_outbox_roles.sql",
+				"problem functions: outbox_stay_awake is missing -> create it again from db/migrations/0042_outbox_roles.sql",
 			},
 		},
 		"an invalid index": {

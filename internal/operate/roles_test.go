@@ -247,7 +247,7 @@ func TestEveryFunctionIsForSomebodyOrInternal(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
 	want := strings.Fields(`outbox_after_end outbox_aggregate_slot outbox_check_object outbox_check_pairs outbox_discard_exhausted outbox_file_insert
-		outbox_file_update outbox_grant outbox_leave outbox_open_types outbox_park outbox_presence_key outbox_reopen outbox_stamped_id outbox_stamps outbox_unblock outbox_wake`)
+		outbox_file_update outbox_grant outbox_leave outbox_park outbox_presence_key outbox_reopen outbox_stamped_id outbox_stamps outbox_types outbox_unblock outbox_wake`)
 	got := column[string](b, `select p.proname::text from pg_proc p where p.pronamespace = 'public'::regnamespace and p.proname like 'outbox\_%'
 		and 'public.' || p.proname not in (select object from public.outbox_rights()) order by p.proname collate "C"`)
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -1,108 +1,7 @@
 -- migrate:up
 
--- Gives events up by hand, at most 1000 a call, and answers per event: discarded; in_flight, when a worker has it under a
--- lease that has not run out (stop the worker first); at_rest, when it is processed or discarded already; not_found.
--- Who and why are recorded in the event. It halts nothing, whatever the policy of its type says: a policy calls for
--- a person to decide, and this is the decision.
-create function public.outbox_discard(p_event_ids uuid[], p_by text, p_reason text)
-returns setof public.outbox_outcome
-language plpgsql volatile security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
-as $$
-declare
-  v_now constant timestamptz := clock_timestamp();
-  v_discarded uuid[];
-begin
-  if p_event_ids is null or cardinality(p_event_ids) > 1000
-    or btrim(coalesce(p_by, '')) = '' or btrim(coalesce(p_reason, '')) = '' then
-    raise exception using errcode = '22023', message = 'outbox_discard_invalid_input';
-  end if;
-  with held as materialized (
-    -- In id order, so that two overlapping calls cannot lock in opposite directions.
-    select e.id from public.outbox_events e
-    where e.id = any (p_event_ids) and e.status in ('pending', 'failed', 'processing')
-    order by e.id for no key update
-  ), ended as (
-    update public.outbox_events e
-    set status = 'discarded', lane = null, blocked_by = null,
-      metadata = e.metadata || jsonb_build_object('discardReason', 'operator', 'discardedAt', v_now,
-        'finalAttempts', e.attempts, 'discardedBy', p_by, 'discardNote', p_reason)
-    from held h
-    where e.id = h.id and e.status in ('pending', 'failed', 'processing')
-      and not (e.status = 'processing' and e.available_at > v_now)
-    returning e.id
-  )
-  select coalesce(array_agg(x.id), '{}') into v_discarded from ended x;
-
-  perform public.outbox_unblock(array_agg(e.aggregate_type), array_agg(e.aggregate_id), array_agg(e.event_type))
-  from public.outbox_events e where e.id = any (v_discarded) and e.waited
-  having count(*) > 0;
-
-  return query
-  select a.id, case when a.id = any (v_discarded) then 'discarded' else coalesce((
-    select case when e.status = 'processing' then 'in_flight' else 'at_rest' end
-    from public.outbox_events e where e.id = a.id), 'not_found') end
-  from unnest(p_event_ids) with ordinality a(id, ord) order by a.ord;
-end $$;
-
-create type public.outbox_type_overview as (
-  event_type text, waiting bigint, due bigint, in_flight bigint, failed bigint, blocked bigint, discarded bigint,
-  oldest_age_seconds double precision, per_second double precision, dormant boolean, unclaimed boolean);
-
--- Per event type, for people: waiting is all that is active but not in flight; of it, due could be handled now, failed has
--- failed before and blocked stands behind another event. Each is counted up to p_cap. per_second is the rate of the last
--- minute, or over the newest 10000 processed events of all types where those are younger. A type is unclaimed when its
--- oldest due event has waited for p_idle_seconds, no worker has said within a minute that it takes the type, and
--- none of its events is in flight or waits for a retry.
-create function public.outbox_overview(p_cap integer default 10000, p_idle_seconds double precision default 300)
-returns setof public.outbox_type_overview
-language plpgsql stable security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
-as $$
-declare
-  v_now constant timestamptz := clock_timestamp();
-  v_cap constant integer := greatest(1, coalesce(p_cap, 10000));
-begin
-  return query
-  with recent as materialized (
-    select e.event_type, coalesce(e.processed_at, e.created_at) as ended_at from public.outbox_events e
-    where e.status = 'processed' and coalesce(e.processed_at, e.created_at) > v_now - interval '1 minute'
-    order by coalesce(e.processed_at, e.created_at) desc limit 10000
-  ), sample as (
-    select case when count(*) < 10000 then 60 else greatest(0.001, date_part('epoch', v_now - min(r.ended_at))) end as seconds
-    from recent r
-  ), rates as (
-    select r.event_type, count(*) / (select s.seconds from sample s) as per_second from recent r group by r.event_type
-  ), stats as materialized (
-    select s.* from public.outbox_stats(v_cap) s
-  ), types as materialized (
-    select s.* from stats s
-    union all
-    -- Types whose events are all processed have a rate and nothing else.
-    select r.event_type, 0, 0, 0, 0, 0, null, exists (
-      select from public.outbox_dormant_event_types d where d.event_type = r.event_type)
-    from rates r where r.event_type not in (select s.event_type from stats s)
-  )
-  select t.event_type, t.ready + t.later + t.parked, t.ready + x.overdue, t.in_flight, x.failed, t.parked, t.discarded,
-    t.oldest_age_seconds, coalesce((select r.per_second from rates r where r.event_type = t.event_type), 0), t.dormant,
-    not t.dormant and coalesce(t.oldest_age_seconds, 0) > coalesce(p_idle_seconds, 300) and x.attended = 0
-      and not exists (select from public.outbox_workers w
-                      where t.event_type = any (w.event_types) and w.seen_at > v_now - interval '1 minute')
-  from types t
-  cross join lateral (
-    select count(*) filter (where c.status <> 'processing' and c.available_at <= v_now) as overdue,
-      count(*) filter (where c.status = 'failed') as failed,
-      count(*) filter (where c.status in ('processing', 'failed') and c.available_at > v_now) as attended
-    from (select e.status, e.available_at from public.outbox_events e
-          where e.lane = 'timed' and e.event_type = t.event_type limit v_cap) c) x
-  order by t.event_type;
-end $$;
-
--- The types of the events that a claim could look at, by hopping along the indexes from one to the next.
-create function public.outbox_open_types() returns setof text
+-- All types that have events which are not processed, by hopping along the indexes from one type to the next.
+create function public.outbox_types() returns setof text
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -125,10 +24,95 @@ begin
     union all
     select (select e.event_type from public.outbox_events e where e.lane = 'suspect' and e.event_type > s.event_type
             order by e.event_type limit 1) from suspect s where s.event_type is not null
+  ), barred(event_type) as (
+    (select e.event_type from public.outbox_events e where e.lane = 'barred' order by e.event_type limit 1)
+    union all
+    select (select e.event_type from public.outbox_events e where e.lane = 'barred' and e.event_type > b.event_type
+            order by e.event_type limit 1) from barred b where b.event_type is not null
+  ), discarded(event_type) as (
+    (select e.event_type from public.outbox_events e where e.status = 'discarded' order by e.event_type limit 1)
+    union all
+    select (select e.event_type from public.outbox_events e where e.status = 'discarded' and e.event_type > d.event_type
+            order by e.event_type limit 1) from discarded d where d.event_type is not null
   )
   select x.event_type::text from (
-    select r.event_type from ready r union select t.event_type from timed t union select s.event_type from suspect s) x
+    select r.event_type from ready r union select t.event_type from timed t union select s.event_type from suspect s
+    union select b.event_type from barred b union select d.event_type from discarded d) x
   where x.event_type is not null;
+end $$;
+
+create type public.outbox_type_overview as (
+  event_type text, waiting bigint, due bigint, in_flight bigint, failed bigint, blocked bigint, discarded bigint,
+  oldest_age_seconds double precision, per_second double precision, dormant boolean, unclaimed boolean);
+
+-- Per event type, for people and for metrics: waiting is all that is active but not in flight; of it, due could be handled
+-- now, failed has failed before and blocked stands behind another event. Each is counted up to p_cap, the blocked ones among
+-- the first 10 * p_cap of all types, so the cost does not depend on what waits. per_second is the rate of the last minute, or
+-- over the newest 10000 processed events of all types where those are younger. A type is unclaimed when its oldest due event
+-- has waited for p_idle_seconds, no worker has said within a minute that it takes the type, and none of its events is
+-- in flight or waits for a retry.
+create function public.outbox_overview(p_cap integer default 10000, p_idle_seconds double precision default 300)
+returns setof public.outbox_type_overview
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+declare
+  v_now constant timestamptz := clock_timestamp();
+  v_cap constant integer := greatest(1, least(1000000, coalesce(p_cap, 10000)));
+begin
+  return query
+  with recent as materialized (
+    select e.event_type, coalesce(e.processed_at, e.created_at) as ended_at from public.outbox_events e
+    where e.status = 'processed' and coalesce(e.processed_at, e.created_at) > v_now - interval '1 minute'
+    order by coalesce(e.processed_at, e.created_at) desc limit 10000
+  ), sample as (
+    select case when count(*) < 10000 then 60 else greatest(0.001, date_part('epoch', v_now - min(r.ended_at))) end as seconds
+    from recent r
+  ), rates as materialized (
+    select r.event_type, count(*) / (select s.seconds from sample s) as per_second from recent r group by r.event_type
+  ), queued as materialized (
+    -- In the order of their index, which the aggregate leads: one pass for all types.
+    select q.event_type, count(*) as behind from (
+      select e.event_type from public.outbox_events e where e.lane = 'queued'
+      order by e.aggregate_id, e.aggregate_type, e.event_type, e.created_at, e.id limit 10 * v_cap) q
+    group by q.event_type
+  ), types as materialized (
+    select a.event_type from public.outbox_types() a(event_type) union select r.event_type from rates r
+  ), counted as materialized (
+    select t.event_type, x.*,
+      (select count(*) from (select from public.outbox_events e where e.lane = 'ready' and e.event_type = t.event_type limit v_cap) c)
+        + (select count(*) from (select from public.outbox_events e where e.lane = 'suspect' and e.event_type = t.event_type limit v_cap) c)
+        as ready,
+      (select count(*) from (select from public.outbox_events e where e.lane = 'barred' and e.event_type = t.event_type limit v_cap) c)
+        + coalesce((select least(v_cap, q.behind) from queued q where q.event_type = t.event_type), 0) as blocked,
+      (select count(*) from (select from public.outbox_events e where e.status = 'discarded' and e.event_type = t.event_type limit v_cap) c)
+        as discarded,
+      date_part('epoch', v_now - least(
+        (select e.created_at from public.outbox_events e where e.lane = 'ready' and e.event_type = t.event_type
+         order by e.created_at limit 1),
+        (select e.created_at from public.outbox_events e where e.lane = 'suspect' and e.event_type = t.event_type
+         order by e.created_at limit 1),
+        (select e.available_at from public.outbox_events e
+         where e.lane = 'timed' and e.event_type = t.event_type and e.available_at <= v_now order by e.available_at limit 1)))
+        as oldest_age,
+      exists (select from public.outbox_dormant_event_types d where d.event_type = t.event_type) as dormant
+    from types t cross join lateral (
+      select count(*) filter (where c.status <> 'processing') as later,
+        count(*) filter (where c.status <> 'processing' and c.available_at <= v_now) as overdue,
+        count(*) filter (where c.status = 'processing') as in_flight, count(*) filter (where c.status = 'failed') as failed,
+        count(*) filter (where c.status in ('processing', 'failed') and c.available_at > v_now) as attended
+      from (select e.status, e.available_at from public.outbox_events e
+            where e.lane = 'timed' and e.event_type = t.event_type limit v_cap) c) x
+  )
+  select c.event_type, c.ready + c.later + c.blocked, c.ready + c.overdue, c.in_flight, c.failed, c.blocked, c.discarded,
+    c.oldest_age, coalesce((select r.per_second from rates r where r.event_type = c.event_type), 0), c.dormant,
+    not c.dormant and coalesce(c.oldest_age, 0) > coalesce(p_idle_seconds, 300) and c.attended = 0
+      and not exists (select from public.outbox_workers w
+                      where c.event_type = any (w.event_types) and w.seen_at > v_now - interval '1 minute')
+  from counted c
+  order by c.event_type;
 end $$;
 
 create type public.outbox_blocked_aggregate as (
@@ -152,7 +136,7 @@ begin
   return query
   with candidates as materialized (
     select c.*
-    from (select o.event_type from public.outbox_open_types() o(event_type)
+    from (select o.event_type from public.outbox_types() o(event_type)
           where not exists (select from public.outbox_dormant_event_types d where d.event_type = o.event_type)) t
     cross join lateral (
       (select e.id, e.created_at, e.aggregate_type, e.aggregate_id, e.event_type from public.outbox_events e
@@ -217,7 +201,7 @@ begin
      where p.status = 'processed' and coalesce(p.processed_at, p.created_at) > v_since
      order by coalesce(p.processed_at, p.created_at) desc limit v_limit)
     union
-    select f.id from public.outbox_open_types() t(event_type) cross join lateral (
+    select f.id from public.outbox_types() t(event_type) cross join lateral (
       (select r.id from public.outbox_events r
        where r.lane = 'ready' and r.event_type = t.event_type order by r.created_at, r.id limit v_limit)
       union all
@@ -229,8 +213,7 @@ end $$;
 -- migrate:down
 drop function public.outbox_recent(double precision, integer);
 drop function public.outbox_blocked_aggregates(double precision, integer);
-drop function public.outbox_open_types();
 drop function public.outbox_overview(integer, double precision);
-drop function public.outbox_discard(uuid[], text, text);
+drop function public.outbox_types();
 drop type public.outbox_blocked_aggregate;
 drop type public.outbox_type_overview;
