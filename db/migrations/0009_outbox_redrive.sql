@@ -21,8 +21,8 @@ begin
     or btrim(coalesce(p_by, '')) = '' or btrim(coalesce(p_reason, '')) = '' then
     raise exception using errcode = '22023', message = 'outbox_redrive_invalid_input';
   end if;
-  -- No new event for these aggregates until this is decided, and none of the waiting ones is handed out: a claim locks
-  -- what it takes before it looks for older ones.
+  -- No new event for these aggregates until this is decided, and none of the waiting ones is handed out. (A claim that
+  -- has looked already, and will only then lock, is kept from it by what outbox_reopen does.)
   perform from public.outbox_aggregate_locks l
   where l.slot in (select public.outbox_aggregate_slot(e.aggregate_type, e.aggregate_id)
                    from public.outbox_events e where e.id = any (p_event_ids))
@@ -41,9 +41,6 @@ begin
       select y.id from public.outbox_events y
       where y.id in (select w.id from waiting w) and y.status in ('pending', 'failed', 'processing')
       order by y.id for no key update
-    ), marked as (
-      -- Written and not just locked, so that a claim under an older snapshot fails to serialize.
-      update public.outbox_events y set waited = true from held h where y.id = h.id
     )
     select (select count(*) from waiting), array_agg(h.id) into v_found, v_held from held h;
     -- Those that ended while this waited for them have let others go: look again.
