@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -66,6 +68,8 @@ func describe(ctx context.Context, err error) (string, int) {
 		return unmigrated, exitUnmigrated
 	case errors.As(err, &pgErr):
 		return describeState(pgErr)
+	case isBroken(err):
+		return "the connection to the server broke\nTry again; what was committed before stays.", exitUnconnected
 	}
 	return redact(err.Error()), exitFailed
 }
@@ -93,6 +97,12 @@ func describeState(err *pgconn.PgError) (string, int) {
 func isConnect(err error) bool {
 	var connect *pgconn.ConnectError
 	return errors.As(err, &connect)
+}
+
+// isBroken tells a session that ended without a word. The driver's words for that hold the server's address.
+func isBroken(err error) bool {
+	var network *net.OpError
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // describeConnect leaves out what the driver says of user, host and database.

@@ -133,6 +133,21 @@ func TestTailInJSON(t *testing.T) {
 	}
 }
 
+// A server that goes away while the command works is told from a failure of the command.
+func TestServerGoesAway(t *testing.T) {
+	t.Parallel()
+	_, w := newTranscript(t)
+	p := w.start("tail", "--every=50ms")
+	w.eventually(looked)
+	w.exec(`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'pgrail'`)
+	for range p.lines {
+	}
+	_ = p.cmd.Wait()
+	if code := p.cmd.ProcessState.ExitCode(); code != exitUnconnected || p.err.String() == "" {
+		t.Errorf("exit status %d, want %d; %q", code, exitUnconnected, p.err.String())
+	}
+}
+
 // waits holds while the command waits for a lock.
 const waits = `select exists (select from pg_stat_activity where datname = current_database() and application_name = 'pgrail' and wait_event_type = 'Lock')`
 

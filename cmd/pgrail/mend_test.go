@@ -18,7 +18,7 @@ func TestRedrive(t *testing.T) {
 	s.run("redrive", "--type=order.refunded", "--reason=account is there now")
 	s.run("redrive", "--type=order.refunded", "--reason=account is there now", "--by=ann", "--yes")
 	s.run("redrive", "--type=order.refunded", "--reason=again", "--yes")
-	s.run("redrive", id(11).String(), id(1).String(), uuid.Max.String(), "--reason=mended", "--by=ann")
+	s.run("redrive", id(11).String(), id(11).String(), id(1).String(), uuid.Max.String(), "--reason=mended", "--by=ann")
 	s.run("redrive", uuid.Max.String(), "--reason=mended")
 	s.run("redrive", uuid.Max.String(), "--dry-run")
 	s.run("redrive", "--json", id(3).String(), "--reason=mended")

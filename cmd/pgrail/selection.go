@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -48,10 +49,13 @@ func (s selection) filter() (eventType, aggregateType *string, aggregateID *uuid
 	return eventType, aggregateType, aggregateID
 }
 
+// ids are the events named, each once.
 func (s selection) ids() []uuid.UUID {
-	ids := make([]uuid.UUID, len(s.IDs))
-	for i, id := range s.IDs {
-		ids[i] = uuid.UUID(id)
+	ids := make([]uuid.UUID, 0, len(s.IDs))
+	for _, id := range s.IDs {
+		if !slices.Contains(ids, uuid.UUID(id)) {
+			ids = append(ids, uuid.UUID(id))
+		}
 	}
 	return ids
 }

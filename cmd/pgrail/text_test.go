@@ -3,12 +3,17 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"io"
+	"net"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 func TestSpan(t *testing.T) {
@@ -70,6 +75,20 @@ func TestRate(t *testing.T) {
 	for perSecond, want := range map[float64]string{0: "0", 0.0166: "0.017", 2.34: "2.3", 9.99: "10", 123.4: "123"} {
 		if got := rate(perSecond); got != want {
 			t.Errorf("%v: %s, want %s", perSecond, got, want)
+		}
+	}
+}
+
+// Whatever way the driver says that the connection broke, no address gets out.
+func TestBrokenConnections(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{
+		&net.OpError{Op: "write", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, Err: syscall.EPIPE}, io.EOF, io.ErrUnexpectedEOF,
+		&pgconn.PgError{Code: "57P01", Message: "terminating connection"},
+	} {
+		text, code := describe(t.Context(), fmt.Errorf("doing: %w", err))
+		if code != exitUnconnected || strings.Contains(text, "10.0.0.1") || !strings.Contains(text, "\nTry again") {
+			t.Errorf("%v: exit status %d, %s", err, code, text)
 		}
 	}
 }

@@ -130,6 +130,7 @@ func TestOverview(t *testing.T) {
 	b.exec(`insert into public.outbox_dormant_event_types (event_type, owner, reason) values ('dormant', 'me', 'later')`)
 	b.insert(4, 4, "busy", 10)
 	b.insert(5, 4, "busy", 9)
+	b.insert(15, 4, "busy", 9)
 	b.claim("busy")
 	b.insert(6, 6, "busy", 8)
 	b.insert(7, 7, "retried", 10)
@@ -151,7 +152,7 @@ func TestOverview(t *testing.T) {
 	want := []string{
 		"abandoned waiting 1 due 1 in flight 0 failed 0 blocked 0 discarded 0 oldest 10m rate 0.00 unclaimed",
 		"announced waiting 1 due 1 in flight 0 failed 0 blocked 0 discarded 0 oldest 10m rate 0.00",
-		"busy waiting 2 due 1 in flight 1 failed 0 blocked 1 discarded 0 oldest 8m rate 0.00",
+		"busy waiting 3 due 1 in flight 1 failed 0 blocked 2 discarded 0 oldest 8m rate 0.00",
 		"done waiting 0 due 0 in flight 0 failed 0 blocked 0 discarded 0 oldest 0m rate 0.02",
 		"dormant waiting 1 due 1 in flight 0 failed 0 blocked 0 discarded 0 oldest 10m rate 0.00 dormant",
 		"fresh waiting 1 due 1 in flight 0 failed 0 blocked 0 discarded 0 oldest 1m rate 0.00",
