@@ -36,6 +36,8 @@ type Explanation struct {
 	DueIn time.Duration
 	// ClaimedAt is when it was last claimed, as text by the database's clock; empty for never.
 	ClaimedAt string
+	// HeldBy is the worker that has it in flight, as listed in outbox_workers; the zero UUID for none, or one unnamed.
+	HeldBy uuid.UUID
 	// Blocker is the oldest event in its way, or nil.
 	Blocker *Blocker
 	// WaitingBehind counts the younger events of the aggregate that wait, up to 10000.
@@ -50,6 +52,7 @@ type Blocker struct {
 	Attempts  int
 	DueIn     time.Duration
 	ClaimedAt string
+	HeldBy    uuid.UUID
 }
 
 // Explain says why an event does not move, or returns nil when there is no such event.
@@ -80,13 +83,20 @@ func toExplanation(row db.OutboxExplainRow) *Explanation {
 	e := &Explanation{
 		EventID: row.EventID, EventType: row.EventType, Status: row.Status, Reason: Reason(row.Reason),
 		Attempts: int(row.Attempts), DueIn: inSeconds(row.DueInSeconds), ClaimedAt: row.ClaimedAt,
-		WaitingBehind: int(row.WaitingBehind),
+		WaitingBehind: int(row.WaitingBehind), HeldBy: parsed(row.HeldBy),
 	}
 	if id, err := uuid.Parse(row.BlockerID); err == nil {
 		e.Blocker = &Blocker{
 			EventID: id, EventType: row.BlockerType, Status: row.BlockerStatus, Attempts: int(row.BlockerAttempts),
 			DueIn: inSeconds(row.BlockerDueInSeconds), ClaimedAt: row.BlockerClaimedAt,
+			HeldBy: parsed(row.BlockerHeldBy),
 		}
 	}
 	return e
+}
+
+// parsed reads an id that the query has written as text, blank for none.
+func parsed(text string) uuid.UUID {
+	id, _ := uuid.Parse(text)
+	return id
 }

@@ -72,6 +72,23 @@ func TestOperateFailures(t *testing.T) {
 	}
 }
 
+// Case P7: the holder of what is in flight is told, of the event itself and of what is in its way.
+func TestP7_Holder(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ids := r.enqueue(draft(typeA, 1), draft(typeA, 1))
+	holder := uuid.New()
+	r.exec(`select public.outbox_claim_events(array['a'], '{}', 10, 300, 8, $1::uuid)`, holder)
+	held, err := outbox.Explain(t.Context(), r.db.Pool, ids[0])
+	if err != nil || held.HeldBy != holder {
+		t.Errorf("%+v, %v", held, err)
+	}
+	behind, err := outbox.Explain(t.Context(), r.db.Pool, ids[1])
+	if err != nil || behind.HeldBy != uuid.Nil || behind.Blocker == nil || behind.Blocker.HeldBy != holder {
+		t.Errorf("%+v, %v", behind, err)
+	}
+}
+
 // Case P7: one call answers why an event and its aggregate do not move, for every reason there is.
 func TestP7_Explain(t *testing.T) {
 	t.Parallel()

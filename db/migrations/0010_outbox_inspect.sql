@@ -3,7 +3,7 @@
 create type public.outbox_explanation as (
   event_id uuid, event_type text, status text, reason text, attempts integer, due_in_seconds double precision, claimed_at text,
   blocker_id uuid, blocker_type text, blocker_status text, blocker_attempts integer, blocker_due_in_seconds double precision,
-  blocker_claimed_at text, waiting_behind bigint);
+  blocker_claimed_at text, waiting_behind bigint, held_by uuid, blocker_held_by uuid);
 
 -- Why an event does not move, in one row (none when there is no such event). Reasons: processed, discarded, in_flight,
 -- lease_expired, halted, blocked, not_due, claimable. Blocked is worked out as for a worker that claims every type but
@@ -39,7 +39,9 @@ begin
        where o.aggregate_type = e.aggregate_type and o.aggregate_id = e.aggregate_id and o.lane = 'queued'
          and (o.created_at, o.id) > (e.created_at, e.id)
        limit 10000)
-      limit 10000) w)
+      limit 10000) w),
+    -- Who has it, while somebody has.
+    case when e.status = 'processing' then e.held_by end, case when b.status = 'processing' then b.held_by end
   from public.outbox_events e
   left join public.outbox_halted_aggregates h
     on h.aggregate_type = e.aggregate_type and h.aggregate_id = e.aggregate_id and e.status not in ('processed', 'discarded')

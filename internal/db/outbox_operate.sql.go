@@ -52,7 +52,8 @@ SELECT x.event_id::uuid AS event_id, x.event_type::text AS event_type, x.status:
   coalesce(x.blocker_id::text, '')::text AS blocker_id, coalesce(x.blocker_type, '')::text AS blocker_type,
   coalesce(x.blocker_status, '')::text AS blocker_status, coalesce(x.blocker_attempts, 0)::integer AS blocker_attempts,
   coalesce(x.blocker_due_in_seconds, 0)::double precision AS blocker_due_in_seconds,
-  coalesce(x.blocker_claimed_at, '')::text AS blocker_claimed_at, x.waiting_behind::bigint AS waiting_behind
+  coalesce(x.blocker_claimed_at, '')::text AS blocker_claimed_at, x.waiting_behind::bigint AS waiting_behind,
+  coalesce(x.held_by::text, '')::text AS held_by, coalesce(x.blocker_held_by::text, '')::text AS blocker_held_by
 FROM public.outbox_explain(p_event_id => $1::uuid) AS x
 `
 
@@ -75,6 +76,8 @@ type OutboxExplainRow struct {
 	BlockerDueInSeconds float64
 	BlockerClaimedAt    string
 	WaitingBehind       int64
+	HeldBy              string
+	BlockerHeldBy       string
 }
 
 // OutboxExplain says in one row why an event does not move; no row when there is none.
@@ -102,6 +105,8 @@ func (q *Queries) OutboxExplain(ctx context.Context, arg OutboxExplainParams) ([
 			&i.BlockerDueInSeconds,
 			&i.BlockerClaimedAt,
 			&i.WaitingBehind,
+			&i.HeldBy,
+			&i.BlockerHeldBy,
 		); err != nil {
 			return nil, err
 		}
