@@ -29,21 +29,16 @@ func transactional(pool *pgxpool.Pool, handler func(context.Context, pgx.Tx, eve
 		if !ok {
 			return errDetached
 		}
-		var failed error
 		err := pgx.BeginTxFunc(ctx, pool, options, func(tx pgx.Tx) error {
 			lent := &lentTx{Tx: tx}
-			if failed = handler(ctx, lent, envelope); failed == nil && lent.ended {
-				failed = errNotYours
+			if err := handler(ctx, lent, envelope); err != nil {
+				return err
 			}
-			if failed != nil {
-				return failed
+			if lent.ended {
+				return errNotYours
 			}
 			return acknowledge(ctx, tx, d.claimed)
 		})
-		if failed != nil {
-			// Not err: that may be about the rollback, and would hide the outcome that the handler asked for.
-			return failed
-		}
 		d.settled = d.settled || err == nil
 		return err
 	}
