@@ -103,7 +103,7 @@ func (p *planReader) plansOf(sql string, args ...any) (f figure) {
 }
 
 // small tables may be read whole.
-var small = map[string]bool{"outbox_rail": true, "outbox_dormant_event_types": true, "outbox_event_policies": true, "outbox_halted_aggregates": true, "outbox_workers": true}
+var small = map[string]bool{"outbox_rail": true, "outbox_dormant_event_types": true, "outbox_event_policies": true, "outbox_halted_aggregates": true, "outbox_workers": true, "outbox_stamp_seq": true}
 
 // backlog fills the rail with n rows of all kinds of waiting and of history, and 500
 // fresh ones of four types.
@@ -158,7 +158,7 @@ var plannedCalls = []struct{ name, sql, must, may string }{
 	{"stats", `select count(*) from public.outbox_stats(100)`, "barred discarded queued ready suspect timed", ""},
 	{"overview", `select count(*) from public.outbox_overview(100)`, "barred discarded processed queued ready suspect timed", ""},
 	{"blocked aggregates", `select count(*) from public.outbox_blocked_aggregates(60, 20)`, "barred discarded heads pkey queued ready suspect timed", ""},
-	{"recent", `select count(*) from public.outbox_recent(5, 100)`, "barred discarded pkey processed queued ready suspect timed", ""},
+	{"recent", `select count(*) from public.outbox_recent(5, 100)`, "barred discarded pkey processed ready suspect timed", "queued"},
 	{"heal", `select public.outbox_heal(50)`, "barred heads misfiled pkey queued", ""},
 	{"prune", `select public.outbox_prune(0, 100)`, "processed tid", ""},
 }
