@@ -115,6 +115,7 @@ func TestCommandsAsOperator(t *testing.T) {
 	t.Parallel()
 	s, w := newTranscript(t)
 	w.populate()
+	w.exec(`revoke create on schema public from public`) // as it is by default from PostgreSQL 15 on
 	name, roleURL := w.login()
 	if r := pgrail(t, s.url, "grant", "operator", name); r.code != 0 {
 		t.Fatal(r.err)
