@@ -16,7 +16,7 @@ type client struct {
 	http http.Client
 }
 
-func newClient(base string) *client { return &client{base, http.Client{Timeout: 10 * time.Second}} }
+func newClient(base string) *client { return &client{base, http.Client{Timeout: time.Minute}} }
 
 // answer is a status and the code that failures carry.
 type answer struct {
