@@ -141,7 +141,7 @@ func TestL1_LongHandlerKeepsItsEvent(t *testing.T) {
 	r := newRig(t)
 	r.insert("a", 1)
 	cfg := testConfig("a")
-	cfg.Lease, cfg.PollInterval = time.Second, 20*time.Millisecond
+	cfg.Lease, cfg.PollInterval = 4*time.Second, 20*time.Millisecond
 	var started atomic.Int32
 	release := make(chan struct{})
 	handle := func(ctx context.Context, _ Claimed) Result {
@@ -157,7 +157,7 @@ func TestL1_LongHandlerKeepsItsEvent(t *testing.T) {
 	r.until(`exists (select from public.outbox_events where status = 'processing')`)
 	other := r.run(cfg, nil, handle)
 	claimed := value[time.Time](r, `select available_at from public.outbox_events`)
-	r.until(`(select available_at > $1::timestamptz + interval '2.5 s' from public.outbox_events)`, claimed)
+	r.until(`(select available_at > $1::timestamptz + interval '4 s' from public.outbox_events)`, claimed)
 	close(release)
 	r.done()
 	if n := started.Load(); n != 1 || value[int](r, `select attempts from public.outbox_events`) != 1 {
