@@ -136,7 +136,7 @@ func TestO4_BatchIsOldestFirst(t *testing.T) {
 	}
 }
 
-// Case L1 on a real server: several leases long, and nobody else runs it.
+// Case L1 on a real server: longer than its lease, and nobody else runs it.
 func TestL1_LongHandlerKeepsItsEvent(t *testing.T) {
 	r := newRig(t)
 	r.insert("a", 1)
