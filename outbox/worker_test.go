@@ -534,7 +534,9 @@ func TestD1_WhatStopsAWorker(t *testing.T) {
 			pool := r.db.Pool
 			if c.want == outbox.ErrPermission {
 				role := "weak_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-				r.exec(`create role ` + role + ` login`)
+				// Where the server asks for a password, it is the one that its tests use.
+				password := r.db.Pool.Config().ConnConfig.Password
+				r.exec(`create role ` + role + ` login password '` + strings.ReplaceAll(password, `'`, `''`) + `'`)
 				defer r.exec(`drop role ` + role)
 				pool = r.pool(func(c *pgxpool.Config) { c.ConnConfig.User = role })
 			}
