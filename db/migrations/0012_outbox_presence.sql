@@ -109,7 +109,23 @@ begin
   return exists (select from public.outbox_events e where e.lane = 'suspect' and e.event_type = any (p_event_types));
 end $$;
 
+-- Whether any event of these types is due and filed as free to go: a claim that found nothing has then only filed others
+-- out of the way, or met what somebody else holds for the moment, and the next one may find more.
+create function public.outbox_any_ready(p_event_types text[]) returns boolean
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $$
+begin
+  return exists (
+    select from unnest(p_event_types) t(event_type) cross join lateral (
+      select from public.outbox_events e
+      where e.event_type = t.event_type and e.lane = 'ready' and e.available_at <= clock_timestamp()
+      order by e.created_at, e.id limit 1) r);
+end $$;
+
 -- migrate:down
+drop function public.outbox_any_ready(text[]);
 drop function public.outbox_any_suspect(text[]);
 drop function public.outbox_take_over(double precision);
 drop function public.outbox_disappear(uuid);

@@ -33,7 +33,7 @@ as $$
     ('worker', array['outbox_claim_batch', 'outbox_claim_events', 'outbox_mark_processed', 'outbox_mark_processed_many',
       'outbox_mark_failed', 'outbox_mark_failed_many', 'outbox_release_unprocessed', 'outbox_extend_leases',
       'outbox_recover_claims', 'outbox_heal', 'outbox_fall_asleep', 'outbox_stay_awake', 'outbox_appear',
-      'outbox_heartbeat', 'outbox_disappear', 'outbox_take_over', 'outbox_any_suspect']),
+      'outbox_heartbeat', 'outbox_disappear', 'outbox_take_over', 'outbox_any_suspect', 'outbox_any_ready']),
     ('operator', array['outbox_stats', 'outbox_explain', 'outbox_explain_aggregate', 'outbox_check', 'outbox_overview',
       'outbox_blocked_aggregates', 'outbox_recent', 'outbox_redrive', 'outbox_discard', 'outbox_resume_aggregate',
       'outbox_prune', 'outbox_heal', 'outbox_rights', 'outbox_missing_rights', 'outbox_grantees'])) r(kind, names)

@@ -17,3 +17,7 @@ SELECT public.outbox_take_over(p_silent_seconds => @silent_seconds::double preci
 -- name: OutboxAnySuspect :one
 -- OutboxAnySuspect reports whether an event of these types has to run alone.
 SELECT public.outbox_any_suspect(p_event_types => @event_types::text[])::boolean AS suspect;
+
+-- name: OutboxAnyReady :one
+-- OutboxAnyReady reports whether an event of these types is due and filed as free to go.
+SELECT public.outbox_any_ready(p_event_types => @event_types::text[])::boolean AS ready;

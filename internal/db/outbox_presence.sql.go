@@ -11,6 +11,22 @@ import (
 	"github.com/google/uuid"
 )
 
+const outboxAnyReady = `-- name: OutboxAnyReady :one
+SELECT public.outbox_any_ready(p_event_types => $1::text[])::boolean AS ready
+`
+
+type OutboxAnyReadyParams struct {
+	EventTypes []string
+}
+
+// OutboxAnyReady reports whether an event of these types is due and filed as free to go.
+func (q *Queries) OutboxAnyReady(ctx context.Context, arg OutboxAnyReadyParams) (bool, error) {
+	row := q.db.QueryRow(ctx, outboxAnyReady, arg.EventTypes)
+	var ready bool
+	err := row.Scan(&ready)
+	return ready, err
+}
+
 const outboxAnySuspect = `-- name: OutboxAnySuspect :one
 SELECT public.outbox_any_suspect(p_event_types => $1::text[])::boolean AS suspect
 `

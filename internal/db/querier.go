@@ -95,6 +95,8 @@ type Querier interface {
 	OperateRights(ctx context.Context, arg OperateRightsParams) ([]OperateRightsRow, error)
 	// OperateWorkers lists the workers that said within a minute that they live.
 	OperateWorkers(ctx context.Context) ([]OperateWorkersRow, error)
+	// OutboxAnyReady reports whether an event of these types is due and filed as free to go.
+	OutboxAnyReady(ctx context.Context, arg OutboxAnyReadyParams) (bool, error)
 	// OutboxAnySuspect reports whether an event of these types has to run alone.
 	OutboxAnySuspect(ctx context.Context, arg OutboxAnySuspectParams) (bool, error)
 	// OutboxAppear ties a worker to the session it is called on; false while an older session still stands for it.
