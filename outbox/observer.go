@@ -21,6 +21,8 @@ type Observer struct {
 	TookOver func(events int)
 	// Healed tells how many marks of the rail were wrong and have been set right, which plain UPDATEs by hand can bring about.
 	Healed func(marks int)
+	// Pruned tells how many old events this worker has deleted at once, where it retains them for a time only.
+	Pruned func(events int)
 }
 
 // Outcome is what the rail has recorded of one delivery.
@@ -50,7 +52,7 @@ func toOutcome(word string) Outcome { return cmp.Or(synonyms[word], Outcome(word
 
 // into hands the observer to the mechanism.
 func (o Observer) into(cfg *internal.Config) {
-	cfg.Observer = internal.Observer{Claimed: o.Claimed, Extended: o.Extended, TookOver: o.TookOver, Healed: o.Healed}
+	cfg.Observer = internal.Observer{Claimed: o.Claimed, Extended: o.Extended, TookOver: o.TookOver, Healed: o.Healed, Pruned: o.Pruned}
 	if o.Settled != nil {
 		cfg.Settled = func(claimed internal.Claimed, outcome string) {
 			o.Settled(event.Envelope(claimed.Envelope), toOutcome(outcome))

@@ -42,6 +42,12 @@ type Config struct {
 	Pause time.Duration
 	// StopTimeout is how long stopping waits for running handlers before it cancels them; 1 ms to 1 h, default 30 s.
 	StopTimeout time.Duration
+	// Retain is how long a processed event is kept, and with it its idempotency key, by which duplicates are recognised;
+	// 1 h to 87600 h (10 years), default for ever. The workers delete older ones in the background, one worker at a time.
+	Retain time.Duration
+	// RetainDiscarded is how long a discarded event is kept, counted from when it was written; 1 h to 87600 h, default for
+	// ever. It takes Retain beside it. What halts its aggregate is kept in any case.
+	RetainDiscarded time.Duration
 	// OtherConsumers are event types that someone else handles and that may be overtaken: an older event of such a
 	// type does not hold up this worker's events of the same aggregate. Leave it empty to keep the order across types.
 	OtherConsumers []string
@@ -116,6 +122,12 @@ func (w *Worker) Stop(ctx context.Context) error {
 	return err
 }
 
+// The range of Config.Retain: the database keeps workers from deleting anything younger.
+const (
+	minRetain = time.Hour
+	maxRetain = 87600 * time.Hour
+)
+
 // check applies defaults and refuses what is out of range.
 func (c Config) check(types []string) (internal.Config, error) {
 	var errs []error
@@ -146,6 +158,13 @@ func (c Config) check(types []string) (internal.Config, error) {
 		Pause:        duration("Pause", c.Pause, 5*time.Second, time.Second, 5*time.Minute),
 		StopTimeout:  duration("StopTimeout", c.StopTimeout, 30*time.Second, time.Millisecond, time.Hour),
 		Logger:       c.Logger,
+		Retain: internal.Retention{
+			Processed: duration("Retain", c.Retain, 0, minRetain, maxRetain),
+			Discarded: duration("RetainDiscarded", c.RetainDiscarded, 0, minRetain, maxRetain),
+		},
+	}
+	if c.Retain == 0 && c.RetainDiscarded != 0 {
+		errs = append(errs, &ConfigError{"RetainDiscarded", c.RetainDiscarded, "0 where Retain is 0"})
 	}
 	checked.Policy = internal.Policy{
 		MaxAttempts: count("MaxAttempts", c.MaxAttempts, 8, maxAttempts),

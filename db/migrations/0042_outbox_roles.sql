@@ -19,6 +19,24 @@ begin
   update public.outbox_rail r set asleep = false where r.asleep;
 end $$;
 
+-- Pruning as workers may do it: one at a time, and nothing that came to rest within the hour, in which producers repeat
+-- themselves most. Null where another one is at it.
+create function public.outbox_retain(
+  p_keep_seconds double precision, p_limit integer default 1000, p_keep_discarded_seconds double precision default null)
+returns integer
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_keep_seconds is null or p_keep_seconds < 3600 or p_keep_discarded_seconds < 3600 then
+    raise exception using errcode = '22023', message = 'outbox_retain_invalid_input', hint = 'At least 3600 seconds are kept.';
+  end if;
+  if not pg_try_advisory_xact_lock(hashtextextended('public.outbox_retain', 1885827692)) then
+    return null;
+  end if;
+  return public.outbox_prune(p_keep_seconds, p_limit, p_keep_discarded_seconds);
+end $$;
+
 create type public.outbox_right as (kind text, privilege text, object_kind text, object text, columns text[]);
 
 -- The rights of each kind of role, no more than it needs. A producer that writes by plain INSERT names the contract's
@@ -33,7 +51,7 @@ as $$
     ('worker', array['outbox_claim_batch', 'outbox_claim_events', 'outbox_mark_processed', 'outbox_mark_processed_many',
       'outbox_mark_failed', 'outbox_mark_failed_many', 'outbox_release_unprocessed', 'outbox_extend_leases',
       'outbox_recover_claims', 'outbox_heal', 'outbox_fall_asleep', 'outbox_stay_awake', 'outbox_appear',
-      'outbox_heartbeat', 'outbox_disappear', 'outbox_take_over', 'outbox_any_suspect', 'outbox_any_ready']),
+      'outbox_heartbeat', 'outbox_disappear', 'outbox_take_over', 'outbox_any_suspect', 'outbox_any_ready', 'outbox_retain']),
     ('operator', array['outbox_stats', 'outbox_explain', 'outbox_explain_aggregate', 'outbox_check', 'outbox_overview',
       'outbox_blocked_aggregates', 'outbox_recent', 'outbox_redrive', 'outbox_discard', 'outbox_resume_aggregate',
       'outbox_prune', 'outbox_heal', 'outbox_rights', 'outbox_missing_rights', 'outbox_grantees'])) r(kind, names)
@@ -132,6 +150,7 @@ drop function public.outbox_missing_rights(text, regrole);
 drop function public.outbox_rights();
 drop type public.outbox_grantee;
 drop type public.outbox_right;
+drop function public.outbox_retain(double precision, integer, double precision);
 drop function public.outbox_stay_awake();
 drop function public.outbox_fall_asleep();
 

@@ -34,6 +34,13 @@ SELECT public.outbox_prune(
   p_limit => @at_most::integer,
   p_keep_discarded_seconds => sqlc.narg('keep_discarded_seconds')::double precision)::integer AS deleted;
 
+-- name: OutboxRetain :one
+-- OutboxRetain is OutboxPrune as workers may do it; -1 while another one is at it.
+SELECT coalesce(public.outbox_retain(
+  p_keep_seconds => @keep_seconds::double precision,
+  p_limit => @at_most::integer,
+  p_keep_discarded_seconds => sqlc.narg('keep_discarded_seconds')::double precision), -1)::integer AS deleted;
+
 -- name: OutboxExplain :many
 -- OutboxExplain says in one row why an event does not move; no row when there is none.
 SELECT x.event_id::uuid AS event_id, x.event_type::text AS event_type, x.status::text AS status, x.reason::text AS reason,

@@ -270,6 +270,27 @@ func (q *Queries) OutboxResumeAggregate(ctx context.Context, arg OutboxResumeAgg
 	return resumed, err
 }
 
+const outboxRetain = `-- name: OutboxRetain :one
+SELECT coalesce(public.outbox_retain(
+  p_keep_seconds => $1::double precision,
+  p_limit => $2::integer,
+  p_keep_discarded_seconds => $3::double precision), -1)::integer AS deleted
+`
+
+type OutboxRetainParams struct {
+	KeepSeconds          float64
+	AtMost               int32
+	KeepDiscardedSeconds *float64
+}
+
+// OutboxRetain is OutboxPrune as workers may do it; -1 while another one is at it.
+func (q *Queries) OutboxRetain(ctx context.Context, arg OutboxRetainParams) (int32, error) {
+	row := q.db.QueryRow(ctx, outboxRetain, arg.KeepSeconds, arg.AtMost, arg.KeepDiscardedSeconds)
+	var deleted int32
+	err := row.Scan(&deleted)
+	return deleted, err
+}
+
 const outboxSetPolicy = `-- name: OutboxSetPolicy :exec
 INSERT INTO public.outbox_event_policies AS p (event_type, max_attempts, max_snoozes, on_discard)
 VALUES ($1::text, $2::integer, $3::integer, $4::text)

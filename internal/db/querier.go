@@ -143,6 +143,8 @@ type Querier interface {
 	OutboxReleaseUnprocessed(ctx context.Context, arg OutboxReleaseUnprocessedParams) (int32, error)
 	// OutboxResumeAggregate lets a halted aggregate move again; false when it was not halted.
 	OutboxResumeAggregate(ctx context.Context, arg OutboxResumeAggregateParams) (bool, error)
+	// OutboxRetain is OutboxPrune as workers may do it; -1 while another one is at it.
+	OutboxRetain(ctx context.Context, arg OutboxRetainParams) (int32, error)
 	// OutboxSetPolicy writes what belongs to an event type rather than to a worker.
 	OutboxSetPolicy(ctx context.Context, arg OutboxSetPolicyParams) error
 	// OutboxStats counts per event type, each figure up to at_most.

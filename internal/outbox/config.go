@@ -25,7 +25,9 @@ type Config struct {
 	PollInterval time.Duration
 	StopTimeout  time.Duration
 	// Pause is how long a type rests when its downstream is out, the first time.
-	Pause  time.Duration
+	Pause time.Duration
+	// Retain is how long events at rest are kept.
+	Retain Retention
 	Logger *slog.Logger
 	// Settled, if set, is told what became of each event, after the database has taken it.
 	Settled  func(Claimed, string)

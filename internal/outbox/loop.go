@@ -106,6 +106,7 @@ func (l *Loop) work(ctx context.Context, rail rail, bell *alarm, listen func(con
 	running.Go(func() { (&keeper{rail: rail, flights: l.flights, lease: l.cfg.Lease, log: l.cfg.Logger}).run(services) })
 	running.Go(func() { presence.run(services) })
 	running.Go(func() { (&healer{rail: rail, log: l.cfg.Logger}).run(services) })
+	running.Go(func() { (&pruner{rail: rail, keep: l.cfg.Retain, log: l.cfg.Logger}).run(services) })
 
 	claiming, endClaiming := context.WithCancel(ctx)
 	defer endClaiming()

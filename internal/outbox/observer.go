@@ -12,6 +12,7 @@ type Observer struct {
 	Extended func(leases int)
 	TookOver func(events int)
 	Healed   func(marks int)
+	Pruned   func(events int)
 }
 
 // observe puts an observer beside a rail, so that the loop itself need not know of it.
@@ -47,6 +48,12 @@ func (o *observed) heal(ctx context.Context) (int32, error) {
 	healed, err := o.rail.heal(ctx)
 	tell(o.to.Healed, int(healed))
 	return healed, err
+}
+
+func (o *observed) prune(ctx context.Context, keep Retention, atMost int) (int, error) {
+	deleted, err := o.rail.prune(ctx, keep, atMost)
+	tell(o.to.Pruned, deleted)
+	return deleted, err
 }
 
 func tell(observer func(int), n int) {

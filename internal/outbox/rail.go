@@ -27,6 +27,7 @@ type rail interface {
 	// heal checks a portion of the rail's marks and returns how many it set right.
 	heal(ctx context.Context) (int32, error)
 	presenceRail
+	pruneRail
 }
 
 // presenceRail is the part about who is alive.

@@ -8,9 +8,9 @@ import (
 
 // instruments are what workers write to. Their names are a promise: dashboards and alerts are built on them.
 type instruments struct {
-	events, extended, lost, takenOver, healed metric.Int64Counter
-	handlerDuration, lag, claimDuration       metric.Float64Histogram
-	claimSize                                 metric.Int64Histogram
+	events, extended, lost, takenOver, healed, pruned metric.Int64Counter
+	handlerDuration, lag, claimDuration               metric.Float64Histogram
+	claimSize                                         metric.Int64Histogram
 }
 
 // Bounds of the histograms: handlers and claims last milliseconds to minutes, the lag may be hours.
@@ -37,6 +37,7 @@ func newInstruments(m metric.Meter) (i instruments, err error) {
 	i.lost = counter("pgrail.outbox.leases.lost", "{lease}", "Handlers cancelled because their event may be another worker's by now.")
 	i.takenOver = counter("pgrail.outbox.takeovers", "{event}", "Events of dead workers that were given back.")
 	i.healed = counter("pgrail.outbox.marks.healed", "{mark}", "Marks of the rail that were wrong and were set right.")
+	i.pruned = counter("pgrail.outbox.pruned", "{event}", "Old events that were deleted by workers.")
 	i.handlerDuration = seconds("pgrail.outbox.handler.duration", "Time that handlers take.", short)
 	i.lag = seconds("pgrail.outbox.lag", "From the creation of an event to its first claim, by the database's clock; a scheduled delay is part of it.", long)
 	i.claimDuration = seconds("pgrail.outbox.claim.duration", "Time that claims take, the round trip included.", short)

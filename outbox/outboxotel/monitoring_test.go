@@ -69,6 +69,7 @@ func everything(s *sdk) {
 	o.Extended(1)
 	o.TookOver(1)
 	o.Healed(1)
+	o.Pruned(1)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(outbox.ErrLeaseLost)
 	claimed := []byte(`{"lastClaimedAt": "2026-01-01T00:00:00Z"}`)

@@ -66,5 +66,6 @@ func (t *Telemetry) Observer() outbox.Observer {
 		Extended: func(leases int) { i.extended.Add(ctx, int64(leases)) },
 		TookOver: func(events int) { i.takenOver.Add(ctx, int64(events)) },
 		Healed:   func(marks int) { i.healed.Add(ctx, int64(marks)) },
+		Pruned:   func(events int) { i.pruned.Add(ctx, int64(events)) },
 	}
 }

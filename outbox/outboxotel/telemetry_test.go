@@ -160,6 +160,7 @@ func TestMetricsOfServices(t *testing.T) {
 	o.Extended(2)
 	o.TookOver(3)
 	o.Healed(4)
+	o.Pruned(5)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	lost := s.Middleware(func(context.Context, event.Envelope) error { cancel(outbox.ErrLeaseLost); return nil })
 	if err := lost(ctx, event.Envelope{EventType: "a"}); err != nil {
@@ -168,6 +169,7 @@ func TestMetricsOfServices(t *testing.T) {
 	got := s.collect(t)
 	for name, want := range map[string]map[string]float64{
 		"pgrail.outbox.leases.extended": {"": 2}, "pgrail.outbox.takeovers": {"": 3}, "pgrail.outbox.marks.healed": {"": 4},
+		"pgrail.outbox.pruned":      {"": 5},
 		"pgrail.outbox.leases.lost": {"event_type=a": 1},
 	} {
 		if diff := cmp.Diff(want, got[name]); diff != "" {
