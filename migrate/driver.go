@@ -26,10 +26,11 @@ func init() { dbmate.RegisterDriver(newDriver, scheme) }
 type driver struct {
 	dbmate.Driver
 	config string // name under which stdlib knows the connection's configuration
+	table  string // of the versions
 }
 
 func newDriver(c dbmate.DriverConfig) dbmate.Driver {
-	return driver{Driver: postgres.NewDriver(c), config: c.DatabaseURL.Host}
+	return driver{Driver: postgres.NewDriver(c), config: c.DatabaseURL.Host, table: c.MigrationsTableName}
 }
 
 func (d driver) Open() (*sql.DB, error) { return sql.Open("pgx", d.config) }

@@ -12,7 +12,8 @@ import (
 // The table tells what each file was when it was applied. It is the same one
 // whatever the table of versions is, as the names of the files are pgrail's own.
 const (
-	createHashes = `CREATE TABLE IF NOT EXISTS public.pgrail_schema_migrations_hashes (file text PRIMARY KEY, sha256 text NOT NULL)`
+	hashTable    = "public.pgrail_schema_migrations_hashes"
+	createHashes = `CREATE TABLE IF NOT EXISTS ` + hashTable + ` (file text PRIMARY KEY, sha256 text NOT NULL)`
 	selectHashes = `SELECT h.file, h.sha256 FROM public.pgrail_schema_migrations_hashes AS h`
 	deleteHash   = `DELETE FROM public.pgrail_schema_migrations_hashes AS h WHERE h.file = $1::text`
 	// A row may be there already: whoever rolls back by dbmate's program leaves it.
@@ -23,10 +24,12 @@ const (
 // CreateMigrationsTable is what dbmate begins with, up or down: the moment to
 // refuse a database whose applied files have been edited since.
 func (d driver) CreateMigrationsTable(conn *sql.DB) error {
-	if err := d.Driver.CreateMigrationsTable(conn); err != nil {
+	err := unlessThere(conn, d.table, func() error { return d.Driver.CreateMigrationsTable(conn) })
+	if err != nil {
 		return err
 	}
-	if _, err := conn.Exec(createHashes); err != nil {
+	err = unlessThere(conn, hashTable, func() error { _, err := conn.Exec(createHashes); return err })
+	if err != nil {
 		return err
 	}
 	versions, err := d.SelectMigrations(conn, -1)
@@ -38,6 +41,17 @@ func (d driver) CreateMigrationsTable(conn *sql.DB) error {
 		return err
 	}
 	return checkApplied(conn, versions, recorded)
+}
+
+// unlessThere creates a table only when it is missing: IF NOT EXISTS asks for the right to create even then, which an
+// application's role need not have where nothing is to be done.
+func unlessThere(conn *sql.DB, table string, create func() error) error {
+	var there bool
+	err := conn.QueryRow(`SELECT pg_catalog.to_regclass($1::text) IS NOT NULL`, table).Scan(&there)
+	if err != nil || there {
+		return err
+	}
+	return create()
 }
 
 // checkApplied adopts files that came without a record, by dbmate's program or

@@ -12,8 +12,11 @@
 // Up and Down refuse to touch a database of which an applied file differs from
 // the one that this pgrail carries, with a [*catalogue.DriftError] naming it.
 //
-// The role in the URL must be able to create objects in schema public. It is
-// not needed after that: see the grants for what workers and producers need.
+// The role in the URL owns what it creates, so it must be able to create objects
+// in schema public. Where all is applied already Up only looks, which every role
+// may that "pgrail grant" has given any kind of rights: so an application may
+// call Up at its start in a role of its own, and learns from an error with
+// SQLSTATE 42501 that the owner has to run "pgrail migrate up" first.
 package migrate
 
 import (
