@@ -11,7 +11,7 @@ import (
 )
 
 type grantCmd struct {
-	Kind string `arg:"" enum:"producer,worker,operator" help:"What the role is to do: producer, worker or operator."`
+	Kind string `arg:"" enum:"producer,worker,operator,identity,inbox" help:"What the role is to do: producer, worker, operator, identity or inbox."`
 	Role string `arg:"" help:"The role's name, as in pg_roles. It must exist; it may be granted several kinds."`
 }
 

@@ -49,8 +49,8 @@ type cli struct {
 	Resume     resumeCmd     `cmd:"" help:"Let a halted aggregate move again, past the event that stopped it."`
 	Dormant    dormantCmd    `cmd:"" help:"Event types that nobody handles yet and that hold nothing up."`
 	Policy     policyCmd     `cmd:"" help:"Limits that belong to an event type, whoever claims it."`
-	Prune      pruneCmd      `cmd:"" help:"Delete old events that are processed or discarded."`
-	Grant      grantCmd      `cmd:"" help:"Give a role the rights of a producer, a worker or an operator."`
+	Prune      pruneCmd      `cmd:"" help:"Delete old events that are processed or discarded, and records of old webhooks."`
+	Grant      grantCmd      `cmd:"" help:"Give a role the rights of a producer, a worker, an operator, or an application with admins or webhooks."`
 	Doctor     doctorCmd     `cmd:"" help:"Examine the database, and tell what to do about each finding."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print a script that completes pgrail's commands in a shell."`

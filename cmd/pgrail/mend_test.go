@@ -165,6 +165,25 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+// Records of webhooks are forgotten only when asked, of the sources that were asked for, in batches.
+func TestPruneInbox(t *testing.T) {
+	t.Parallel()
+	s, w := newTranscript(t)
+	w.exec(`insert into public.webhook_inbox_entries (source, key, received_at)
+		select s, sha256((s || g)::bytea), now() - make_interval(days => g) from unnest(array['bank', 'github', 'shop']) s, generate_series(1, 40) g`)
+	s.run("prune", "--keep=0s", "--yes")
+	s.run("prune", "--keep-inbox=30d", "--dry-run")
+	s.run("prune", "--keep-inbox=30d", "--source=shop", "--source=nobody")
+	s.run("prune", "--keep-inbox=30d", "--source=shop", "--batch=3", "--yes")
+	s.run("prune", "--keep=30d", "--keep-inbox=30d", "--yes", "--json")
+	s.compare("prune_inbox")
+	left := w.text(`select string_agg(source || ' ' || n || ' ' || youngest, ', ' order by source) from (
+		select source, count(*) n, extract(day from now() - min(received_at)) youngest from public.webhook_inbox_entries group by source) x`)
+	if left != "bank 29 29, github 29 29, shop 29 29" {
+		t.Errorf("left: %s", left)
+	}
+}
+
 // A duplicate is recognised while the first event is kept, and no longer.
 func TestPruneEndsTheDedupeWindow(t *testing.T) {
 	t.Parallel()

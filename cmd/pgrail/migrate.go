@@ -44,7 +44,12 @@ func (migrateUpCmd) Run(a *app, m *migrateCmd) error {
 	}
 	done := migrated{Applied: []string{}}
 	files := slog.New(&fileHandler{a: a, done: &done})
-	if err := migrate.Up(a.ctx, a.database, migrate.WithTable(string(m.Table)), migrate.WithLogger(files)); err != nil {
+	err := migrate.Up(a.ctx, a.database, migrate.WithTable(string(m.Table)), migrate.WithLogger(files))
+	var failed *migrate.Error
+	if errors.As(err, &failed) && failed.SQLState == "42501" && failed.Op != "connect" {
+		return fail(exitForbidden, "the role may not make what is missing, or not look: %s\nConnect as the owner of the schema; for the first time, as a role with CREATE on schema public.", failed)
+	}
+	if err != nil {
 		return err
 	}
 	return a.print(done, func(t *table) {

@@ -38,6 +38,18 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
+// Who may not create is told whose work it is; a grant of the rail's kinds would not help.
+func TestMigrateByARoleThatMayNotCreate(t *testing.T) {
+	t.Parallel()
+	_, w := newTranscript(t, pgtest.Empty())
+	w.exec(`revoke create on schema public from public`)
+	_, roleURL := w.login()
+	r := pgrail(t, roleURL, "migrate", "up")
+	if r.code != exitForbidden || !strings.Contains(r.err, "permission denied for schema public") || !strings.Contains(r.err, "CREATE on schema public") || strings.Contains(r.err, "grant") {
+		t.Errorf("exit status %d\n%s%s", r.code, r.out, r.err)
+	}
+}
+
 func TestMigrateIntoAnotherTable(t *testing.T) {
 	t.Parallel()
 	d := pgtest.New(t, pgtest.Empty())
@@ -99,7 +111,7 @@ func TestGrant(t *testing.T) {
 	t.Parallel()
 	s, w := newTranscript(t)
 	name, roleURL := w.login()
-	for _, kind := range []string{"producer", "worker", "operator"} {
+	for _, kind := range []string{"producer", "worker", "operator", "identity", "inbox"} {
 		s.run("grant", kind, name)
 	}
 	s.run("grant", "producer", name, "--json")
@@ -125,7 +137,7 @@ func TestCommandsAsOperator(t *testing.T) {
 		"redrive " + id(3).String() + " --reason=x": 0, "redrive --all --dry-run": 0, "discard --type=order.archived --reason=x --yes": 0,
 		"resume " + order(9): exitNotFound, "dormant add a --owner=x --reason=x": 0, "dormant list": 0, "dormant remove b": exitNotFound,
 		"policy set b": 0, "policy list": 0, "policy remove c": exitNotFound, "prune --keep=1d --yes": 0, "prune --keep=1d --dry-run": 0,
-		"doctor --deep": 0, "migrate status": 0, "migrate verify": 0, "migrate up": exitForbidden, "grant worker " + name: exitForbidden,
+		"doctor --deep": 0, "migrate status": 0, "migrate verify": 0, "migrate up": 0, "prune --keep-inbox=1d --yes": 0, "prune --keep-inbox=1d --dry-run": 0, "grant worker " + name: exitForbidden,
 	} {
 		if r := pgrail(t, roleURL, strings.Fields(args)...); r.code != want {
 			t.Errorf("%s: exit status %d, want %d\n%s%s", args, r.code, want, r.out, r.err)
@@ -140,7 +152,7 @@ func TestCommandsAsStranger(t *testing.T) {
 	_, s.url = w.login()
 	for _, args := range []string{
 		"status", "tail", "show " + id(1).String(), "explain " + order(1), "redrive --all --dry-run", "discard " + id(1).String() + " --reason=x --yes",
-		"resume " + order(1), "dormant list", "policy set a", "prune --keep=1d --yes", "doctor", "migrate status",
+		"resume " + order(1), "dormant list", "policy set a", "prune --keep=1d --yes", "prune --keep-inbox=1d --yes", "doctor", "migrate status",
 	} {
 		if r := s.run(strings.Fields(args)...); r.code != exitForbidden {
 			t.Errorf("%s: exit status %d, want %d", args, r.code, exitForbidden)

@@ -115,7 +115,7 @@ func TestCompletion(t *testing.T) {
 		"re":                "redrive resume",
 		"dormant|":          "add remove list",
 		"dormant|re":        "remove",
-		"grant|":            "producer worker operator",
+		"grant|":            "producer worker operator identity inbox",
 		"completion|z":      "zsh",
 		"redrive|--d":       "--database --discard-reason --dry-run",
 		"prune|--keep=1d|":  "",

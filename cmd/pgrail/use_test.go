@@ -27,6 +27,7 @@ func TestWrongUse(t *testing.T) {
 		{"dormant"}, {"dormant", "add", "a"}, {"dormant", "add", "a", "--owner= ", "--reason=x"}, {"dormant", "add", " ", "--owner=x", "--reason=x"},
 		{"policy", "set", "a", "--max-attempts=21"}, {"policy", "set", "a", "--max-snoozes=-1"}, {"policy", "set", "a", "--on-discard=stop"}, {"policy", "set", ""},
 		{"prune"}, {"prune", "--keep=30"}, {"prune", "--keep=1d", "--batch=10001"}, {"prune", "--keep=1d", "--keep-discarded=-1d"},
+		{"prune", "--keep-discarded=1d"}, {"prune", "--keep-inbox=1d", "--keep-discarded=1d"}, {"prune", "--keep=1d", "--source=github"}, {"prune", "--keep-inbox=30"},
 		{"grant", "admin", "me"}, {"grant", "worker"}, {"completion", "tcsh"}, {"migrate"}, {"migrate", "down"},
 		{"migrate", "status", "--table=nodot"}, {"migrate", "up", "--table=a.b.c"}, {"doctor", "--table=a.b; drop table c"},
 	} {

@@ -40,7 +40,9 @@ end $$;
 create type public.outbox_right as (kind text, privilege text, object_kind text, object text, columns text[]);
 
 -- The rights of each kind of role, no more than it needs. A producer that writes by plain INSERT names the contract's
--- columns; the rail's own are not for it, and outbox_event_id is what fills in the id.
+-- columns; the rail's own are not for it, and outbox_event_id is what fills in the id. The kinds identity and inbox are for
+-- applications with admins and webhooks. Every kind may see which migrations are applied, so that an application can tell
+-- at its start that nothing is to be done.
 create function public.outbox_rights() returns setof public.outbox_right
 language sql immutable
 set search_path = pg_catalog, pg_temp
@@ -54,10 +56,17 @@ as $$
       'outbox_heartbeat', 'outbox_disappear', 'outbox_take_over', 'outbox_any_suspect', 'outbox_any_ready', 'outbox_retain']),
     ('operator', array['outbox_stats', 'outbox_explain', 'outbox_explain_aggregate', 'outbox_check', 'outbox_overview',
       'outbox_blocked_aggregates', 'outbox_recent', 'outbox_redrive', 'outbox_discard', 'outbox_resume_aggregate',
-      'outbox_prune', 'outbox_heal', 'outbox_rights', 'outbox_missing_rights', 'outbox_grantees'])) r(kind, names)
+      'outbox_prune', 'outbox_heal', 'outbox_rights', 'outbox_missing_rights', 'outbox_grantees', 'webhook_inbox_prune']),
+    ('identity', array['identity_create_principal', 'identity_bootstrap', 'identity_grant', 'identity_invite', 'identity_accept',
+      'identity_revoke', 'identity_revoke_admin', 'identity_remove', 'identity_disable', 'identity_refuse', 'identity_issue_token',
+      'identity_end_token', 'identity_authenticate', 'identity_admin_role']),
+    ('inbox', array['webhook_inbox_record', 'webhook_inbox_prune'])) r(kind, names)
   cross join lateral unnest(r.names) f(name)
   union all
-  select k.kind, 'USAGE', 'SCHEMA', 'public', null from unnest(array['producer', 'worker', 'operator']) k(kind)
+  select k.kind, o.privilege, o.object_kind, o.object, null
+  from unnest(array['producer', 'worker', 'operator', 'identity', 'inbox']) k(kind)
+  cross join (values ('USAGE', 'SCHEMA', 'public'), ('SELECT', 'TABLE', 'public.pgrail_schema_migrations'),
+    ('SELECT', 'TABLE', 'public.pgrail_schema_migrations_hashes')) o(privilege, object_kind, object)
   union all values
     ('producer', 'INSERT', 'TABLE', 'public.outbox_events', array['id', 'created_at', 'available_at', 'processed_at',
       'aggregate_type', 'aggregate_id', 'event_type', 'idempotency_key', 'status', 'attempts', 'payload', 'error', 'metadata']),
@@ -66,8 +75,8 @@ as $$
     ('operator', 'SELECT', 'TABLE', 'public.outbox_rail', null),
     ('operator', 'SELECT', 'TABLE', 'public.outbox_workers', null),
     ('operator', 'SELECT', 'SEQUENCE', 'public.outbox_stamp_seq', null),
-    ('operator', 'SELECT', 'TABLE', 'public.pgrail_schema_migrations', null),
-    ('operator', 'SELECT', 'TABLE', 'public.pgrail_schema_migrations_hashes', null),
+    ('operator', 'SELECT', 'TABLE', 'public.webhook_inbox_entries', null),
+    ('identity', 'SELECT', 'TABLE', 'public.identity_admins', null),
     ('operator', 'SELECT, INSERT, UPDATE, DELETE', 'TABLE', 'public.outbox_event_policies', null),
     ('operator', 'SELECT, INSERT, UPDATE, DELETE', 'TABLE', 'public.outbox_dormant_event_types', null)
 $$;
@@ -99,14 +108,15 @@ language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
   select m.kind, a.grantee::regrole
-  from (values ('producer', 'public.outbox_enqueue'), ('worker', 'public.outbox_claim_events'), ('operator', 'public.outbox_redrive')) m(kind, object)
+  from (values ('producer', 'public.outbox_enqueue'), ('worker', 'public.outbox_claim_events'), ('operator', 'public.outbox_redrive'),
+    ('identity', 'public.identity_authenticate'), ('inbox', 'public.webhook_inbox_record')) m(kind, object)
   join pg_proc p on p.oid = m.object::regproc
   cross join lateral aclexplode(p.proacl) a
   where a.grantee <> 0 and a.grantee <> p.proowner
 $$;
 
--- Gives a role the rights of a kind: producer, worker or operator. One role may have several. Only the owner of the
--- rail's objects can do it.
+-- Gives a role the rights of a kind: producer, worker, operator, identity or inbox. One role may have several. Only the
+-- owner of the objects can do it.
 create function public.outbox_grant(p_kind text, p_role regrole) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

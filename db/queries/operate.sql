@@ -96,6 +96,21 @@ SELECT
       AND NOT EXISTS (SELECT FROM public.outbox_halted_aggregates AS h WHERE h.event_id = d.id)
     LIMIT @at_most::integer) AS y)::bigint AS discarded;
 
+-- name: OperateInboxSources :many
+-- OperateInboxSources lists the sources with messages in the inbox, by one look at the index for each.
+WITH RECURSIVE s AS (
+  SELECT min(f.source) AS source FROM public.webhook_inbox_entries AS f
+  UNION ALL
+  SELECT (SELECT min(n.source) FROM public.webhook_inbox_entries AS n WHERE n.source > s.source) FROM s WHERE s.source IS NOT NULL)
+SELECT s.source::text AS source FROM s WHERE s.source IS NOT NULL;
+
+-- name: OperateInboxPrunable :one
+-- OperateInboxPrunable counts, up to at_most, a source's messages that pruning would forget.
+SELECT count(*)::bigint AS messages FROM (
+  SELECT FROM public.webhook_inbox_entries AS e
+  WHERE e.source = @source::text AND e.received_at < clock_timestamp() - make_interval(secs => @keep_seconds::double precision)
+  LIMIT @at_most::integer) AS x;
+
 -- name: OperateDormantTypes :many
 -- OperateDormantTypes lists the event types that hold nothing up.
 SELECT d.event_type, d.owner, d.reason, d.created_at, d.updated_at
@@ -123,7 +138,7 @@ ORDER BY p.event_type;
 DELETE FROM public.outbox_event_policies AS p WHERE p.event_type = @event_type::text;
 
 -- name: OperateGrant :exec
--- OperateGrant gives a role the rights of a producer, worker or operator.
+-- OperateGrant gives a role the rights of a kind: producer, worker, operator, identity or inbox.
 SELECT public.outbox_grant(p_kind => @kind::text, p_role => quote_ident(@role_name::text)::regrole);
 
 -- name: OperateRights :many

@@ -14,8 +14,9 @@
 // with an error. If the connection breaks while a change commits, the error cannot say whether it did; asking again is
 // safe, since a second removal finds no admin.
 //
-// The role of the pool needs EXECUTE on the functions that db/queries/identity.sql calls and SELECT on identity_admins:
-// neither is open to PUBLIC. The functions believe the actor they are told, so that role must be the application's own.
+// The role of the pool needs what "pgrail grant identity ROLE" gives: EXECUTE on the functions that this package calls and
+// SELECT on identity_admins, neither of which is open to PUBLIC. The functions believe the actor they are told, so that
+// role must be the application's own.
 package pgidentity
 
 import (

@@ -755,7 +755,7 @@ type OperateGrantParams struct {
 	RoleName string
 }
 
-// OperateGrant gives a role the rights of a producer, worker or operator.
+// OperateGrant gives a role the rights of a kind: producer, worker, operator, identity or inbox.
 func (q *Queries) OperateGrant(ctx context.Context, arg OperateGrantParams) error {
 	_, err := q.db.Exec(ctx, operateGrant, arg.Kind, arg.RoleName)
 	return err
@@ -832,6 +832,56 @@ func (q *Queries) OperateHalt(ctx context.Context, arg OperateHaltParams) ([]Ope
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const operateInboxPrunable = `-- name: OperateInboxPrunable :one
+SELECT count(*)::bigint AS messages FROM (
+  SELECT FROM public.webhook_inbox_entries AS e
+  WHERE e.source = $1::text AND e.received_at < clock_timestamp() - make_interval(secs => $2::double precision)
+  LIMIT $3::integer) AS x
+`
+
+type OperateInboxPrunableParams struct {
+	Source      string
+	KeepSeconds float64
+	AtMost      int32
+}
+
+// OperateInboxPrunable counts, up to at_most, a source's messages that pruning would forget.
+func (q *Queries) OperateInboxPrunable(ctx context.Context, arg OperateInboxPrunableParams) (int64, error) {
+	row := q.db.QueryRow(ctx, operateInboxPrunable, arg.Source, arg.KeepSeconds, arg.AtMost)
+	var messages int64
+	err := row.Scan(&messages)
+	return messages, err
+}
+
+const operateInboxSources = `-- name: OperateInboxSources :many
+WITH RECURSIVE s AS (
+  SELECT min(f.source) AS source FROM public.webhook_inbox_entries AS f
+  UNION ALL
+  SELECT (SELECT min(n.source) FROM public.webhook_inbox_entries AS n WHERE n.source > s.source) FROM s WHERE s.source IS NOT NULL)
+SELECT s.source::text AS source FROM s WHERE s.source IS NOT NULL
+`
+
+// OperateInboxSources lists the sources with messages in the inbox, by one look at the index for each.
+func (q *Queries) OperateInboxSources(ctx context.Context) ([]string, error) {
+	rows, err := q.db.Query(ctx, operateInboxSources)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var source string
+		if err := rows.Scan(&source); err != nil {
+			return nil, err
+		}
+		items = append(items, source)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -73,12 +73,16 @@ type Querier interface {
 	OperateEvents(ctx context.Context, arg OperateEventsParams) ([]OperateEventsRow, error)
 	// OperateFollowed reads the events with these ids again.
 	OperateFollowed(ctx context.Context, arg OperateFollowedParams) ([]OperateFollowedRow, error)
-	// OperateGrant gives a role the rights of a producer, worker or operator.
+	// OperateGrant gives a role the rights of a kind: producer, worker, operator, identity or inbox.
 	OperateGrant(ctx context.Context, arg OperateGrantParams) error
 	// OperateGrantees lists the roles that were granted a kind, and how many of its rights each has not got.
 	OperateGrantees(ctx context.Context) ([]OperateGranteesRow, error)
 	// OperateHalt tells since when and by what an aggregate is halted; no row when it is not.
 	OperateHalt(ctx context.Context, arg OperateHaltParams) ([]OperateHaltRow, error)
+	// OperateInboxPrunable counts, up to at_most, a source's messages that pruning would forget.
+	OperateInboxPrunable(ctx context.Context, arg OperateInboxPrunableParams) (int64, error)
+	// OperateInboxSources lists the sources with messages in the inbox, by one look at the index for each.
+	OperateInboxSources(ctx context.Context) ([]string, error)
 	// OperateOverview counts per event type for people, each figure up to at_most.
 	OperateOverview(ctx context.Context, arg OperateOverviewParams) ([]OperateOverviewRow, error)
 	// OperatePolicies lists what belongs to event types rather than to workers; 0 stands for no limit of its own.

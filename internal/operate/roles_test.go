@@ -214,22 +214,29 @@ const rights = `
 func TestEachKindHasItsRightsAndNoOther(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
+	const migrations = `SELECT pgrail_schema_migrations, SELECT pgrail_schema_migrations_hashes`
 	for kind, want := range map[string]string{
 		"producer": `EXECUTE outbox_enqueue, EXECUTE outbox_event_id,
 			INSERT outbox_events.aggregate_id, INSERT outbox_events.aggregate_type, INSERT outbox_events.attempts, INSERT outbox_events.available_at,
 			INSERT outbox_events.created_at, INSERT outbox_events.error, INSERT outbox_events.event_type, INSERT outbox_events.id,
 			INSERT outbox_events.idempotency_key, INSERT outbox_events.metadata, INSERT outbox_events.payload, INSERT outbox_events.processed_at,
-			INSERT outbox_events.status`,
-		"worker": `EXECUTE outbox_any_suspect, EXECUTE outbox_appear, EXECUTE outbox_claim_batch, EXECUTE outbox_claim_events, EXECUTE outbox_disappear,
+			INSERT outbox_events.status, ` + migrations,
+		"worker": `EXECUTE outbox_any_ready, EXECUTE outbox_any_suspect, EXECUTE outbox_appear, EXECUTE outbox_claim_batch, EXECUTE outbox_claim_events, EXECUTE outbox_disappear,
 			EXECUTE outbox_extend_leases, EXECUTE outbox_fall_asleep, EXECUTE outbox_heal, EXECUTE outbox_heartbeat, EXECUTE outbox_mark_failed,
 			EXECUTE outbox_mark_failed_many, EXECUTE outbox_mark_processed, EXECUTE outbox_mark_processed_many, EXECUTE outbox_recover_claims,
-			EXECUTE outbox_release_unprocessed, EXECUTE outbox_stay_awake, EXECUTE outbox_take_over`,
+			EXECUTE outbox_release_unprocessed, EXECUTE outbox_retain, EXECUTE outbox_stay_awake, EXECUTE outbox_take_over, ` + migrations,
 		"operator": `EXECUTE outbox_blocked_aggregates, EXECUTE outbox_check, EXECUTE outbox_discard, EXECUTE outbox_explain, EXECUTE outbox_explain_aggregate,
 			EXECUTE outbox_grantees, EXECUTE outbox_heal, EXECUTE outbox_missing_rights, EXECUTE outbox_overview, EXECUTE outbox_prune,
 			EXECUTE outbox_recent, EXECUTE outbox_redrive, EXECUTE outbox_resume_aggregate, EXECUTE outbox_rights, EXECUTE outbox_stats,
+			EXECUTE webhook_inbox_prune,
 			SELECT outbox_events, SELECT outbox_halted_aggregates, SELECT outbox_rail, SELECT outbox_stamp_seq, SELECT outbox_workers,
-			SELECT pgrail_schema_migrations, SELECT pgrail_schema_migrations_hashes,
+			SELECT pgrail_schema_migrations, SELECT pgrail_schema_migrations_hashes, SELECT webhook_inbox_entries,
 			SELECT, INSERT, UPDATE, DELETE outbox_dormant_event_types, SELECT, INSERT, UPDATE, DELETE outbox_event_policies`,
+		"identity": `EXECUTE identity_accept, EXECUTE identity_admin_role, EXECUTE identity_authenticate, EXECUTE identity_bootstrap,
+			EXECUTE identity_create_principal, EXECUTE identity_disable, EXECUTE identity_end_token, EXECUTE identity_grant, EXECUTE identity_invite,
+			EXECUTE identity_issue_token, EXECUTE identity_refuse, EXECUTE identity_remove, EXECUTE identity_revoke, EXECUTE identity_revoke_admin,
+			SELECT identity_admins, ` + migrations,
+		"inbox": `EXECUTE webhook_inbox_prune, EXECUTE webhook_inbox_record, ` + migrations,
 	} {
 		name, _ := b.login(kind)
 		got := strings.Join(column[string](b, rights, name), ", ")
@@ -246,9 +253,12 @@ func TestEachKindHasItsRightsAndNoOther(t *testing.T) {
 func TestEveryFunctionIsForSomebodyOrInternal(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	want := strings.Fields(`outbox_after_end outbox_aggregate_slot outbox_check_object outbox_check_pairs outbox_discard_exhausted outbox_file_insert
+	want := strings.Fields(`identity_actor_refusal identity_append_only identity_end_access identity_expiry identity_guard_last_admin identity_is_last_admin
+		identity_lock_admins identity_lock_admins_first identity_membership_began identity_membership_ended identity_membership_fixed
+		identity_newcomer_refusal identity_no_truncate identity_principal_enabled identity_principal_switched identity_require identity_target_refusal
+		outbox_after_end outbox_aggregate_slot outbox_check_object outbox_check_pairs outbox_discard_exhausted outbox_file_insert
 		outbox_file_update outbox_grant outbox_leave outbox_park outbox_presence_key outbox_reopen outbox_stamped_id outbox_stamps outbox_types outbox_unblock outbox_wake`)
-	got := column[string](b, `select p.proname::text from pg_proc p where p.pronamespace = 'public'::regnamespace and p.proname like 'outbox\_%'
+	got := column[string](b, `select p.proname::text from pg_proc p where p.pronamespace = 'public'::regnamespace
 		and 'public.' || p.proname not in (select object from public.outbox_rights()) order by p.proname collate "C"`)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("decide for whom each is: in outbox_rights, or here (-want +got):\n%s", diff)

@@ -28,8 +28,8 @@
 // when it fails, the next one is written in its place.
 //
 // A message is recognised by what its sender signed, see [webhook.Delivery.Key], for Config.Retention at least. Until
-// [Inbox.Prune] is called nothing is forgotten: call it once a day, say.
+// [Inbox.Prune] is called, or the command "pgrail prune --keep-inbox", nothing is forgotten: do it once a day, say.
 //
 // Applications that write more than the event use [Inbox.Record] in a transaction of their own and [Inbox.Answer] for the
-// answer. The role of the pool needs EXECUTE on the functions in db/queries/webhook_inbox.sql and on outbox_enqueue.
+// answer. The role of the pool needs what "pgrail grant inbox ROLE" and "pgrail grant producer ROLE" give.
 package inbox
