@@ -23,8 +23,8 @@ end $$;
 
 create type public.identity_acceptance as (outcome text, principal_id uuid);
 
--- Takes up an invitation, once. An unknown hash answers no row and leaves no record: strangers must not be able to fill a
--- table.
+-- Takes up an invitation, once. An unknown hash answers no row, and leaves neither a record nor a lock: strangers must not be
+-- able to fill a table, or to hold up the admins.
 create function public.identity_accept(p_hash bytea) returns setof public.identity_acceptance
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -34,6 +34,10 @@ declare
   v_invitation public.identity_invitations;
   v_refusal text;
 begin
+  if not exists (select from public.identity_invitations i where i.hash = p_hash) then
+    return;
+  end if;
+  -- Now that it is somebody's, in the order of all who lower the number: first the admins, then the rest.
   perform public.identity_lock_admins();
   select i.* into v_invitation from public.identity_invitations i where i.hash = p_hash for no key update;
   if not found then

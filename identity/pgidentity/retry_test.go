@@ -113,6 +113,70 @@ func TestAWaitForALockIsBounded(t *testing.T) {
 	}
 }
 
+// TestStrangersTakeNoLocks: a secret that nobody was sent neither waits for a removal nor holds one up.
+func TestStrangersTakeNoLocks(t *testing.T) {
+	for _, level := range levels {
+		t.Run(level, func(t *testing.T) {
+			c := newCast(t, newDirectory(t, isolation(level)))
+			tx, err := c.sessions.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = tx.Rollback(context.Background()) }()
+			if _, err := tx.Exec(t.Context(), `SELECT public.identity_accept('nobody knows')`); err != nil {
+				t.Fatal(err)
+			}
+			const locked = `SELECT l.mode || ' ' || l.relation::regclass FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+				WHERE a.datname = current_database() AND l.relation::regclass::text LIKE 'identity%'
+					AND l.mode NOT IN ('AccessShareLock', 'SIReadLock') ORDER BY 1`
+			if locks := c.list(t, locked); len(locks) > 0 {
+				t.Errorf("holds %q", locks)
+			}
+			if err := c.RevokeAdmin(t.Context(), c.admin.ID, c.other.ID, ""); err != nil {
+				t.Errorf("a removal beside it: %v", err)
+			}
+			if changes, refusals := c.audit(t); changes == 0 || refusals != 0 {
+				t.Errorf("%d refusals are on record", refusals)
+			}
+		})
+	}
+}
+
+// TestAnInvitationThatIsVoidedMeanwhile: whoever waited for a removal of the inviter sees what it did.
+func TestAnInvitationThatIsVoidedMeanwhile(t *testing.T) {
+	c := newCast(t, newDirectory(t))
+	accepted := make(chan error, 1)
+	err := pgx.BeginFunc(t.Context(), c.Pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), `SELECT public.identity_revoke($1::uuid, $2::uuid)`, c.admin.ID, c.other.ID); err != nil {
+			return err
+		}
+		go func() {
+			_, err := c.AcceptInvitation(context.Background(), c.secretBy)
+			accepted <- err
+		}()
+		return c.until(t, `EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+			WHERE a.datname = current_database() AND NOT l.granted)`)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-accepted; code(err) != pgidentity.CodeInvitationInvalid {
+		t.Errorf("AcceptInvitation = %v, want %s", err, pgidentity.CodeInvitationInvalid)
+	}
+}
+
+// until polls a fact of the database.
+func (d directory) until(t *testing.T, fact string) error {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		var holds bool
+		if err := d.Pool.QueryRow(t.Context(), `SELECT `+fact).Scan(&holds); err != nil || holds {
+			return err
+		}
+	}
+	return errors.New("waited in vain: " + fact)
+}
+
 // TestSignInsDoNotWaitForARemoval: the lock of a removal lets rows refer to its principals.
 func TestSignInsDoNotWaitForARemoval(t *testing.T) {
 	d := newDirectory(t)
