@@ -8,7 +8,7 @@
 //	rail.RequireEnqueued(OrderPlaced.New("order", order.ID, key, order))
 //	rail.RequireDelivered(OrderPlaced.New("order", order.ID, key, order))
 //
-// A store that others reach through the SQL contract goes through [TestRail].
+// The example below is such a test in full. A store that others reach through the SQL contract goes through [TestRail].
 //
 // This package imports testing, so only tests should import it.
 package outboxtest
