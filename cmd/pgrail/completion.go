@@ -24,7 +24,7 @@ complete -o default -F _pgrail pgrail
 # In ~/.zshrc, after compinit: source <(pgrail completion zsh)
 _pgrail() {
   local -a found
-  found=(${(f)"$(pgrail complete -- ${(@)words[2,CURRENT]} 2>/dev/null)"})
+  found=(${(f)"$(pgrail complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)"})
   compadd -a found
 }
 compdef _pgrail pgrail
@@ -52,7 +52,7 @@ func (c completeCmd) Run(a *app) error {
 	if len(words) > 0 {
 		words, last = words[:len(words)-1], words[len(words)-1]
 	}
-	for _, found := range candidates(reach(a.model.Node, words), last) {
+	for _, found := range candidates(a.model.Node, words, last) {
 		if found != "" && strings.HasPrefix(found, last) {
 			fmt.Fprintln(a.out, found)
 		}
@@ -60,20 +60,47 @@ func (c completeCmd) Run(a *app) error {
 	return nil
 }
 
-// reach follows the words that name commands.
-func reach(node *kong.Node, words []string) *kong.Node {
-	for _, word := range words {
-		for _, child := range node.Children {
-			if child.Name == word {
-				node = child
-				break
+// reach follows the words that name commands, and counts the arguments after them.
+func reach(node *kong.Node, words []string) (reached *kong.Node, args int) {
+	for i := 0; i < len(words); i++ {
+		child := childOf(node, words[i])
+		switch {
+		case strings.HasPrefix(words[i], "-"):
+			if takesNext(node, words[i]) {
+				i++
+			}
+		case child != nil && args == 0:
+			node = child
+		default:
+			args++
+		}
+	}
+	return node, args
+}
+
+func childOf(node *kong.Node, name string) *kong.Node {
+	for _, child := range node.Children {
+		if child.Name == name {
+			return child
+		}
+	}
+	return nil
+}
+
+// takesNext is true for a flag whose value is the next word.
+func takesNext(node *kong.Node, word string) bool {
+	for _, group := range node.AllFlags(false) {
+		for _, flag := range group {
+			if word == "--"+flag.Name {
+				return !flag.IsBool()
 			}
 		}
 	}
-	return node
+	return false
 }
 
-func candidates(node *kong.Node, last string) (found []string) {
+func candidates(root *kong.Node, words []string, last string) (found []string) {
+	node, args := reach(root, words)
 	if strings.HasPrefix(last, "-") {
 		for _, group := range node.AllFlags(true) {
 			for _, flag := range group {
@@ -83,12 +110,12 @@ func candidates(node *kong.Node, last string) (found []string) {
 		return found
 	}
 	for _, child := range node.Children {
-		if !child.Hidden {
+		if !child.Hidden && args == 0 {
 			found = append(found, child.Name)
 		}
 	}
-	for _, arg := range node.Positional {
-		found = append(found, arg.EnumSlice()...)
+	if args < len(node.Positional) {
+		found = append(found, node.Positional[args].EnumSlice()...)
 	}
 	return found
 }

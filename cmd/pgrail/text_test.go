@@ -120,11 +120,30 @@ func TestCompletion(t *testing.T) {
 		"redrive|--d":       "--database --discard-reason --dry-run",
 		"prune|--keep=1d|":  "",
 		"--json|migrate|up": "up",
-		"no|such|":          "migrate status tail show explain redrive discard resume dormant policy prune grant doctor version completion",
+		"no|such|":          "",
+		// What has been given already is not offered again, whichever way a flag's value is written.
+		"grant|worker|": "", "grant|--database|x|w": "worker", "--database=x|grant|p": "producer", "--json|grant|i": "identity inbox",
+		"redrive|--reason|grant|": "",
 	} {
 		r := pgrail(t, "", append([]string{"complete", "--"}, strings.Split(words, "|")...)...)
 		if got := strings.Join(strings.Fields(r.out), " "); r.code != 0 || got != want {
 			t.Errorf("%q: exit status %d, %s, want %s", words, r.code, got, want)
+		}
+	}
+}
+
+// An empty last word must reach the command, and no word may be split or expanded on the way: so each script quotes the words
+// or, as in fish, which splits none, passes them on as they are.
+func TestCompletionScriptsPassWordsOn(t *testing.T) {
+	t.Parallel()
+	for shell, words := range map[string]string{
+		"bash": `"${COMP_WORDS[@]:1:COMP_CWORD}"`,
+		"zsh":  `"${(@)words[2,CURRENT]}"`,
+		"fish": `(commandline -opc)[2..] (commandline -ct)`,
+	} {
+		r := pgrail(t, "", "completion", shell)
+		if n := strings.Count(r.out, "pgrail complete -- "+words); n != 1 {
+			t.Errorf("%s passes on its words %d times\n%s", shell, n, r.out)
 		}
 	}
 }
