@@ -14,7 +14,7 @@ type pruneCmd struct {
 	Keep          *days    `placeholder:"DURATION" help:"Delete events that were processed longer ago than this, such as 30d. Within it, duplicates are recognised."`
 	KeepDiscarded days     `placeholder:"DURATION" help:"Delete discarded events that were written longer ago than this. Without it they stay."`
 	KeepInbox     *days    `placeholder:"DURATION" help:"Forget webhooks that were received longer ago than this, such as 30d. Delivered again, they count as new."`
-	Source        []string `placeholder:"NAME" help:"Forget webhooks of these sources only. It may be given several times."`
+	Source        []string `placeholder:"NAME" sep:"none" help:"Forget webhooks of these sources only. It may be given several times."`
 	Batch         int      `default:"1000" help:"Delete so many of each kind at once, from 1 to 10000."`
 	Yes           bool     `help:"Do it. Without this, the command counts, and refuses."`
 	DryRun        bool     `help:"Count, and do nothing."`

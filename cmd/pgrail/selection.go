@@ -98,8 +98,12 @@ func (s selection) none(a *app, state string) error {
 // showPreview ends a run that changes nothing; refused if nobody asked for a dry run.
 func (a *app) showPreview(c consent, would string, events []selected) error {
 	p := preview{DryRun: true, Count: len(events), Events: events}
+	state := "STATE"
+	if would == "redrive" {
+		state = "DISCARDED FOR"
+	}
 	err := a.print(p, func(t *table) {
-		t.row("EVENT", "TYPE", "AGGREGATE", "AGE", "STATE")
+		t.row("EVENT", "TYPE", "AGGREGATE", "AGE", state)
 		for _, e := range events[:min(len(events), previewed)] {
 			t.row(e.EventID, e.EventType, e.Aggregate, span(inSeconds(e.AgeSeconds)), e.Reason+e.Status)
 		}

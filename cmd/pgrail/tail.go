@@ -52,12 +52,16 @@ func (c tailCmd) follow(a *app, f *operate.Follower) error {
 	}
 	tick := time.NewTicker(time.Duration(c.Every))
 	defer tick.Stop()
-	told := false
+	greeted, told := false, false
 	for {
 		moves, err := f.Look(a.ctx)
 		if err != nil {
 			return err
 		}
+		if !greeted && end == nil {
+			a.note("Events show here as they move. Ctrl-C ends this.")
+		}
+		greeted = true
 		for _, m := range moves {
 			if err := c.write(a, m); err != nil {
 				return err
