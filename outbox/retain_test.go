@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -153,4 +154,10 @@ func TestRetainConfig(t *testing.T) {
 			t.Errorf("%v: %v", d, err)
 		}
 	}
+}
+
+func ExampleConfig_retention() {
+	cfg := outbox.Config{Retain: 30 * 24 * time.Hour, RetainDiscarded: 90 * 24 * time.Hour}
+	fmt.Println(cfg.Retain, cfg.RetainDiscarded)
+	// Output: 720h0m0s 2160h0m0s
 }
