@@ -33,7 +33,7 @@ type prunable struct {
 	DryRun    bool  `json:"dry_run"`
 	Processed int64 `json:"processed"`
 	Discarded int64 `json:"discarded"`
-	Inbox     int64 `json:"inbox"`
+	Webhooks  int64 `json:"webhooks"`
 }
 
 // Validate is called by kong.
@@ -77,7 +77,7 @@ func (c pruneCmd) count(a *app, q *db.Queries) error {
 		found.Processed, found.Discarded = n.Processed, n.Discarded
 	}
 	var err error
-	if found.Inbox, err = c.countInbox(a, q); err != nil {
+	if found.Webhooks, err = c.countInbox(a, q); err != nil {
 		return err
 	}
 	err = a.print(found, func(t *table) {
@@ -86,10 +86,10 @@ func (c pruneCmd) count(a *app, q *db.Queries) error {
 			t.row("discarded", capped(found.Discarded, countedTo))
 		}
 		if c.KeepInbox != nil {
-			t.row("webhooks", capped(found.Inbox, countedTo))
+			t.row("webhooks", capped(found.Webhooks, countedTo))
 		}
 	})
-	if err != nil || c.DryRun || found.Processed+found.Discarded+found.Inbox == 0 {
+	if err != nil || c.DryRun || found.Processed+found.Discarded+found.Webhooks == 0 {
 		return err
 	}
 	return fail(exitRefused, "this would delete them; nothing was changed\nTo do it, add --yes.")
