@@ -19,6 +19,10 @@ type Delivery struct {
 // tests, for which package outboxtest wraps it, and for jobs that run now and then instead of all the time. It may be
 // called any number of times, also beside running workers, but not on a worker that runs.
 //
+// What somebody else has locked is waited for, but no longer than five seconds: then Drain returns although it is due. So it
+// does when the events it has to look at in vain, behind one that waits, are so many that five seconds do not suffice; the next
+// call goes on from there.
+//
 // Handlers must return within Config.Lease, as it is not extended. An event that is to be tried again later stays for a later
 // call. Errors are those of [Worker.Run], and an outage of the database is one too; ctx ends it between two events.
 func (w *Worker) Drain(ctx context.Context, tell func(Delivery)) error {

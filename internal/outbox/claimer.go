@@ -30,8 +30,8 @@ type claimer struct {
 	unheard   unheard
 	horizon   horizon
 
-	// full is set while claims get as much as they ask for.
-	full bool
+	// full is set while claims get as much as they ask for; ready when the last got nothing, and yet something is free to go.
+	full, ready bool
 
 	waking, failing streak
 }
@@ -93,14 +93,27 @@ func (c *claimer) round(ctx context.Context, slots int) (claimed int, err error)
 	if err := c.recover(ctx); err != nil {
 		return 0, err
 	}
+	var asked []string
 	for _, ask := range c.breakers.asks(c.cfg.Types, slots) {
 		n, err := c.claim(ctx, ask)
 		claimed += n
 		if err != nil {
 			return claimed, err
 		}
+		asked = append(asked, ask.types...)
 	}
-	return claimed, nil
+	c.ready = false
+	if claimed == 0 && len(asked) > 0 {
+		c.ready, err = c.anyReady(ctx, asked)
+	}
+	return claimed, err
+}
+
+// anyReady tells an idle rail from one where a claim came back with nothing because it was busy filing what is blocked.
+func (c *claimer) anyReady(ctx context.Context, types []string) (bool, error) {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return c.rail.anyReady(call, types)
 }
 
 func (c *claimer) claim(ctx context.Context, ask ask) (int, error) {
@@ -136,8 +149,8 @@ func (c *claimer) claim(ctx context.Context, ask ask) (int, error) {
 // asking: what was committed in between has sent no notification. What began before and commits later has sent none
 // either, which is why the pauses grow no faster than the time that has passed.
 func (c *claimer) rest(ctx context.Context, pauses *idle) {
-	pause := pauses.next()
-	if pauses.deep() && c.alarm.heard.Load() {
+	pause := pauses.next(c.ready)
+	if !c.ready && pauses.deep() && c.alarm.heard.Load() {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		asked, err := c.rail.fallAsleep(call)
 		cancel()

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -37,8 +38,31 @@ func Drain(ctx context.Context, config *pgxpool.Config, cfg Config, handle Handl
 	}
 }
 
-// next claims one event. Suspects are handed out on request only, and here everything runs alone.
-func next(ctx context.Context, rail rail, cfg Config) (claimed []Claimed, err error) {
+// How long, and with what pauses, an event that seems free to go is tried for.
+const (
+	drainPatience = 5 * time.Second
+	drainPause    = 10 * time.Millisecond
+)
+
+// next claims one event, or none when nothing is left. A claim that comes back with nothing may have been busy filing what
+// is blocked: then the next one gets further. Or somebody else holds what is free: that ends soon, or is not waited for.
+func next(ctx context.Context, rail rail, cfg Config) ([]Claimed, error) {
+	pauses := &idle{longest: drainPause}
+	for begun := time.Now(); ; {
+		claimed, err := claimOne(ctx, rail, cfg)
+		if err != nil || len(claimed) > 0 {
+			return claimed, err
+		}
+		ready, err := rail.anyReady(ctx, cfg.Types)
+		if err != nil || !ready || time.Since(begun) > drainPatience {
+			return nil, err
+		}
+		within(pauses.next(ready), ctx.Done(), nil)
+	}
+}
+
+// claimOne also asks for suspects, which are handed out on request only: here everything runs alone.
+func claimOne(ctx context.Context, rail rail, cfg Config) (claimed []Claimed, err error) {
 	for _, suspects := range []bool{false, true} {
 		claimed, err = rail.claim(ctx, ask{types: cfg.Types, limit: 1, suspects: suspects}, cfg.Known, cfg.Lease)
 		if err != nil || len(claimed) > 0 {

@@ -25,6 +25,7 @@ type fakeRail struct {
 	before, after func(ctx context.Context, call string) error
 	alive         bool
 	limits        []int // what claims asked for
+	window        int   // how many blocked rows a claim files at most, if not 0
 	known         []string
 }
 
@@ -35,6 +36,8 @@ type fakeRow struct {
 	due      time.Time
 	err      string
 	suspect  bool
+	filed    bool // blocked, and found so by a claim
+	locked   bool // by somebody else
 }
 
 func newFakeRail() *fakeRail { return &fakeRail{calls: map[string]int{}, alive: true} }
@@ -96,9 +99,19 @@ func (f *fakeRail) do(ctx context.Context, call string, effect func()) error {
 func (f *fakeRail) claim(ctx context.Context, ask ask, known []string, lease time.Duration) (claimed []Claimed, err error) {
 	err = f.do(ctx, "claim", func() {
 		f.limits, f.known = append(f.limits, ask.limit), known
+		parked := 0
 		for i, row := range f.rows {
-			free := row.status == "pending" || row.status == "failed" || row.status == "processing"
-			if len(claimed) == ask.limit || !free || !slices.Contains(ask.types, row.EventType) || row.due.After(time.Now()) || f.blocked(i, known) || ask.suspects != row.suspect {
+			if len(claimed) == ask.limit || f.window > 0 && parked == f.window {
+				break
+			}
+			if !row.ready(ask.types) || ask.suspects != row.suspect || row.locked {
+				continue
+			}
+			if f.blocked(i, known) {
+				if !row.filed {
+					parked++
+				}
+				row.filed = true
 				continue
 			}
 			row.status, row.due, row.Token = "processing", time.Now().Add(lease), uuid.NewString()
@@ -111,6 +124,21 @@ func (f *fakeRail) claim(ctx context.Context, ask ask, known []string, lease tim
 		return nil, err
 	}
 	return claimed, nil
+}
+
+// ready tells whether a row is active and due.
+func (row *fakeRow) ready(types []string) bool {
+	active := row.status == "pending" || row.status == "failed" || row.status == "processing"
+	return active && slices.Contains(types, row.EventType) && !row.due.After(time.Now())
+}
+
+func (f *fakeRail) anyReady(ctx context.Context, types []string) (any bool, err error) {
+	err = f.do(ctx, "anyReady", func() {
+		for i, row := range f.rows {
+			any = any || row.ready(types) && !row.suspect && !(row.filed && f.blocked(i, f.known))
+		}
+	})
+	return any, err
 }
 
 func (f *fakeRail) blocked(i int, known []string) bool {

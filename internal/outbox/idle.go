@@ -21,8 +21,13 @@ type idle struct {
 func (i *idle) reset() { i.pause = 0 }
 
 // next returns the pause before the next look: between half of it and the whole, so that many workers do not look in step.
-func (i *idle) next() time.Duration {
+// While something is free to go the pauses stay short of where one sleeps: the next look files more of what stands in
+// front, or finds that others have let go of it.
+func (i *idle) next(ready bool) time.Duration {
 	i.pause = min(max(2*i.pause, firstPause), i.longest)
+	if ready {
+		i.pause = min(i.pause, deepPause/2)
+	}
 	return i.pause/2 + rand.N(i.pause/2+1)
 }
 

@@ -11,6 +11,8 @@ import (
 type rail interface {
 	// claim hands out due events, oldest first.
 	claim(ctx context.Context, ask ask, known []string, lease time.Duration) ([]Claimed, error)
+	// anyReady reports whether an event of the types is due and filed as free to go, be it blocked or locked in truth.
+	anyReady(ctx context.Context, types []string) (bool, error)
 	markProcessed(ctx context.Context, batch []verdict) (outcomes []string, err error)
 	markFailed(ctx context.Context, batch []verdict) (outcomes []string, err error)
 	release(ctx context.Context, batch []verdict, delay time.Duration) error

@@ -61,6 +61,11 @@ func (s *store) claim(ctx context.Context, ask ask, known []string, lease time.D
 	return claimed, nil
 }
 
+func (s *store) anyReady(ctx context.Context, types []string) (bool, error) {
+	ready, err := s.q.OutboxAnyReady(ctx, db.OutboxAnyReadyParams{EventTypes: types})
+	return ready, s.heard(err)
+}
+
 // older is the order of an aggregate's events, in which a claim hands out those of different ones too.
 func older(a, b Claimed) int {
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))

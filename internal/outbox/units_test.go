@@ -97,7 +97,7 @@ func TestG6_IdlePausesGrowAndSpread(t *testing.T) {
 		pauses := &idle{longest: time.Second}
 		last := time.Duration(0)
 		for step := 0; at[w] < time.Minute; step++ {
-			pause := pauses.next()
+			pause := pauses.next(false)
 			whole := min(firstPause<<step, time.Second)
 			if step > 20 {
 				whole = time.Second
@@ -111,7 +111,7 @@ func TestG6_IdlePausesGrowAndSpread(t *testing.T) {
 			last, at[w], looks = pause, at[w]+pause, looks+1
 		}
 		pauses.reset()
-		if first := pauses.next(); first > firstPause || last < time.Second/2 {
+		if first := pauses.next(false); first > firstPause || last < time.Second/2 {
 			t.Errorf("the first pause after work is %v, the last before was %v", first, last)
 		}
 	}
@@ -132,7 +132,7 @@ func TestG6_IdlePausesGrowAndSpread(t *testing.T) {
 	for _, longest := range []time.Duration{10 * time.Millisecond, 1} {
 		pauses := &idle{longest: longest}
 		for range 10 {
-			if pause := pauses.next(); pause > longest {
+			if pause := pauses.next(false); pause > longest {
 				t.Errorf("a pause of %v, at most %v was asked for", pause, longest)
 			}
 		}
