@@ -1,12 +1,18 @@
 package outbox
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 )
 
 func newTestBreakers(pause time.Duration) (*breakers, *journal) {
@@ -14,9 +20,26 @@ func newTestBreakers(pause time.Duration) (*breakers, *journal) {
 	return newBreakers(pause, slog.New(slog.NewTextHandler(log, nil))), log
 }
 
+// of is an event of its own.
 func of(eventType string, trial bool) Claimed {
-	return Claimed{Envelope: Envelope{EventType: eventType}, Trial: trial}
+	return Claimed{Envelope: Envelope{ID: uuid.New(), EventType: eventType}, Trial: trial}
 }
+
+// fails opens the breaker of a healthy type by two events.
+func (b *breakers) fails(eventType string) (delay time.Duration) {
+	b.ended(of(eventType, false), out)
+	return b.ended(of(eventType, false), out)
+}
+
+// claims notes a trial and returns its event.
+func (b *breakers) claims(eventType string) Claimed {
+	event := of(eventType, true)
+	b.tries(event)
+	return event
+}
+
+// tried begins and ends a trial.
+func (b *breakers) tried(eventType string, tells health) { b.ended(b.claims(eventType), tells) }
 
 // plan writes down asks in a short form.
 func plan(asks []ask) (s string) {
@@ -45,6 +68,9 @@ func TestP6_BreakerOpensTriesAndCloses(t *testing.T) {
 		b.ended(of("a", false), unknown)
 		expect("[a b c] 100; ")
 
+		// One failure may be the event's own.
+		b.ended(of("a", false), out)
+		expect("[a b c] 100; ")
 		delay := b.ended(of("a", false), out)
 		if rest := b.rest("a"); rest < 3750*time.Millisecond || rest > 6250*time.Millisecond || delay <= rest {
 			t.Errorf("rests for %v, and the event is put off for %v", rest, delay)
@@ -66,30 +92,27 @@ func TestP6_BreakerOpensTriesAndCloses(t *testing.T) {
 
 		elapse(before)
 		expect("[a] 1 trial; [b c] 99; ")
-		b.tries("a")
+		first := b.claims("a")
 		expect("[b c] 100; ")
 		// The old ones tell nothing now either, good or bad.
 		b.ended(of("a", false), well)
 		b.ended(of("a", false), out)
 		expect("[b c] 100; ")
-		b.ended(of("a", true), well)
+		b.ended(first, well)
 		expect("[a] 2 trial; [b c] 98; ")
 
 		// Twice as many need as many successes, and a second each.
 		for quota := 2; quota < fullQuota; quota *= 2 {
 			for range quota - 1 {
-				b.tries("a")
-				b.ended(of("a", true), well)
+				b.tried("a", well)
 			}
 			elapse(time.Second)
 			if got := b.types["a"].quota; got != quota {
 				t.Fatalf("quota %d after %d successes, want %d still", got, quota-1, quota)
 			}
-			b.tries("a")
-			b.ended(of("a", true), well)
+			b.tried("a", well)
 			for range 10 * quota {
-				b.tries("a")
-				b.ended(of("a", true), well)
+				b.tried("a", well)
 			}
 			if one := b.types["a"]; one != nil && one.quota != 2*quota {
 				t.Fatalf("quota %d in less than a second, want %d", one.quota, 2*quota)
@@ -106,17 +129,17 @@ func TestP6_BreakerOpensTriesAndCloses(t *testing.T) {
 func TestP6_EveryTrialIsCountedBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b, _ := newTestBreakers(time.Second)
-		b.ended(of("a", false), out)
+		b.fails("a")
 		for _, tells := range []health{unknown, out, unknown, out, unknown} {
 			elapse(maxPause * 2)
 			if got := plan(b.asks([]string{"a"}, 10)); got != "[a] 1 trial; " {
 				t.Fatalf("after a trial that ended: %q", got)
 			}
-			b.tries("a")
+			trial := b.claims("a")
 			if got := plan(b.asks([]string{"a"}, 10)); got != "" {
 				t.Fatalf("beside a trial: %q", got)
 			}
-			b.ended(of("a", true), tells)
+			b.ended(trial, tells)
 		}
 	})
 }
@@ -125,7 +148,7 @@ func TestP6_EveryTrialIsCountedBack(t *testing.T) {
 func TestP6_PausesGrowToABound(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b, _ := newTestBreakers(time.Second)
-		b.ended(of("a", false), out)
+		b.fails("a")
 		want := time.Second
 		for range 12 {
 			rest := b.rest("a")
@@ -133,15 +156,14 @@ func TestP6_PausesGrowToABound(t *testing.T) {
 				t.Errorf("rests for %v, want about %v", rest, want)
 			}
 			elapse(rest)
-			for range 3 {
-				b.tries("a")
+			trials := []Claimed{b.claims("a"), b.claims("a"), b.claims("a"), b.claims("a")}
+			b.ended(trials[0], well)
+			b.ended(trials[1], out)
+			b.ended(trials[2], out)
+			if one := b.types["a"]; one.quota != 1 || !one.resting() {
+				t.Fatalf("%d trials at once after two failed", one.quota)
 			}
-			b.ended(of("a", true), well)
-			b.ended(of("a", true), out)
-			if got := b.types["a"].quota; got != 1 {
-				t.Fatalf("%d trials at once after one failed", got)
-			}
-			b.ended(of("a", true), out) // the third one, from before the pause
+			b.ended(trials[3], out) // from before the pause
 			want = min(2*want, maxPause)
 		}
 	})
@@ -151,7 +173,7 @@ func TestTrialsTakeNoMoreThanThereIs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b, _ := newTestBreakers(time.Second)
 		for _, eventType := range []string{"a", "b", "c"} {
-			b.ended(of(eventType, false), out)
+			b.fails(eventType)
 		}
 		elapse(2 * time.Second)
 		if got := plan(b.asks([]string{"a", "b", "c", "d"}, 2)); got != "[a] 1 trial; [b] 1 trial; " {
@@ -161,4 +183,109 @@ func TestTrialsTakeNoMoreThanThereIs(t *testing.T) {
 			t.Errorf("with four slots: %s", got)
 		}
 	})
+}
+
+// A trial whose handler hangs keeps the next one waiting for so long and no longer; it still counts when it comes back.
+func TestP6_HungTrialDoesNotPauseForEver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rail := newFakeRail()
+		for n := range 40 {
+			rail.add("a", n)
+		}
+		back, hangs := time.Now().Add(time.Minute), make(chan struct{})
+		var hung atomic.Int32
+		b := launch(t, rail, testConfig("a"), func(_ context.Context, e Claimed) Result {
+			switch {
+			case time.Now().Before(back):
+				return Result{Outcome: Snooze, Unavailable: true}
+			case hung.Add(1) <= 2:
+				<-hangs
+			}
+			return Result{Outcome: Processed}
+		})
+		elapse(time.Minute + maxPause)
+		if n := rail.count("processed"); n != 0 || hung.Load() != 1 {
+			t.Fatalf("%d processed beside %d trials that hang", n, hung.Load())
+		}
+		elapse(trialPatience)
+		if n := rail.count("processed"); n != 0 || hung.Load() != 2 {
+			t.Fatalf("%d processed beside %d trials that hang", n, hung.Load())
+		}
+		elapse(2 * trialPatience)
+		if n := rail.count("processed"); n != 38 {
+			t.Errorf("%d of 38 processed after two trials had hung for their time", n)
+		}
+		close(hangs)
+		synctest.Wait()
+		if n := rail.count("processed"); n != 40 {
+			t.Errorf("%d of 40 processed", n)
+		}
+		b.stop()
+	})
+}
+
+// One event that always runs into its deadline is put off ever longer, and pauses nobody else: whether its type is busy, or
+// it is alone there.
+func TestP6_OneEventAlonePausesNothing(t *testing.T) {
+	for name, others := range map[string]int{"among others": 1, "alone": 0} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				rail := newFakeRail()
+				poison := rail.add("a", 0)
+				b := launch(t, rail, testConfig("a"), func(_ context.Context, e Claimed) Result {
+					if e.ID == poison.ID {
+						elapse(time.Second)
+						return Result{Outcome: Snooze, Unavailable: true, Error: "deadline exceeded"}
+					}
+					return Result{Outcome: Processed}
+				})
+				for second := range 3600 {
+					if others > 0 {
+						rail.add("a", 1+second%100)
+					}
+					elapse(time.Second)
+				}
+				elapse(2 * time.Second)
+				if n := rail.count("processed"); n != 3600*others || b.log.lines("pauses") != 0 {
+					t.Errorf("%d others processed, %d pauses", n, b.log.lines("pauses"))
+				}
+				// 5, 10, 20 seconds and so on, and then every five minutes.
+				if n := poison.Snoozes; n < 12 || n > 25 {
+					t.Errorf("snoozed %d times in an hour", n)
+				}
+				b.stop()
+			})
+		})
+	}
+}
+
+// The event that was out last tells nothing new by being out again, during a real outage either; another one does.
+func TestP6_SameEventDoesNotReopen(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b, log := newTestBreakers(time.Second)
+		b.ended(of("a", false), out)
+		same := of("a", true)
+		b.ended(same, out)
+		for range 5 {
+			elapse(2 * time.Second)
+			b.tries(same)
+			b.ended(same, out)
+		}
+		if log.lines("pauses") != 1 || plan(b.asks([]string{"a"}, 5)) != "[a] 1 trial; " {
+			t.Errorf("asks %q\n%s", plan(b.asks([]string{"a"}, 5)), log)
+		}
+		b.tried("a", out)
+		if log.lines("pauses") != 2 {
+			t.Errorf("a second event does not reopen:\n%s", log)
+		}
+	})
+}
+
+func TestSnoozesAreReadFromMetadata(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{"": 0, "7": 7, "-3": 0, `"7"`: 0, "null": 0, "[1]": 0, "1e300": math.MaxInt32, "2.5": 2} {
+		if got := snoozes(json.RawMessage(text)); got != want {
+			t.Errorf("%q is %d, want %d", text, got, want)
+		}
+	}
 }

@@ -134,7 +134,7 @@ func (c *claimer) claim(ctx context.Context, ask ask) (int, error) {
 	}
 	for _, event := range events {
 		if event.Trial = ask.trial; event.Trial {
-			c.breakers.tries(event.EventType)
+			c.breakers.tries(event)
 		}
 		if ctx.Err() != nil {
 			c.giveBack(event)

@@ -6,6 +6,7 @@ package outbox
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,6 +31,8 @@ type Envelope struct {
 type Claimed struct {
 	Envelope
 	Token string
+	// Snoozes is how often it has been snoozed before.
+	Snoozes int
 	// Trial says that it was claimed to find out whether its type's downstream is back.
 	Trial bool
 }
@@ -47,7 +50,8 @@ func toClaimed(row db.OutboxEvent) (Claimed, error) {
 		return Claimed{}, fmt.Errorf("outbox: metadata of event %s: %w", row.ID, err)
 	}
 	return Claimed{
-		Token: token,
+		Token:   token,
+		Snoozes: snoozes(metadata["snoozeCount"]),
 		Envelope: Envelope{
 			ID:             row.ID,
 			CreatedAt:      row.CreatedAt.UTC(),
@@ -60,4 +64,13 @@ func toClaimed(row db.OutboxEvent) (Claimed, error) {
 			Metadata:       row.Metadata,
 		},
 	}, nil
+}
+
+// snoozes reads a count that anyone may have tampered with: what is no number counts as 0, as in the SQL.
+func snoozes(count json.RawMessage) int {
+	var n float64
+	if err := json.Unmarshal(count, &n); err != nil {
+		return 0
+	}
+	return int(max(0, min(n, math.MaxInt32)))
 }

@@ -187,6 +187,7 @@ func (f *fakeRail) markFailed(ctx context.Context, batch []verdict) (outcomes []
 			switch outcome {
 			case "snoozed":
 				row.attempts--
+				row.Snoozes++
 			case "discarded":
 				row.status = "discarded"
 			}

@@ -125,17 +125,17 @@ func TestP6_TrialOvertakenByAFailure(t *testing.T) {
 		})
 		synctest.Wait()
 		loop := b.loop
-		loop.breakers.ended(of("a", false), out)
+		loop.breakers.fails("a")
 		row := rail.add("a", 1)
 		events, err := rail.claim(t.Context(), ask{types: []string{"a"}, limit: 1}, nil, time.Hour)
 		if err != nil || len(events) != 1 || loop.gate.take(t.Context(), 1) != 1 {
 			t.Fatal(events, err)
 		}
 		events[0].Trial = true
-		loop.breakers.tries("a")
+		loop.breakers.tries(events[0])
 		loop.start(events[0], time.Now().Add(time.Hour))
 		synctest.Wait()
-		if n := loop.breakers.types["a"].trials; n != 0 || row.status != "pending" || row.attempts != 0 || time.Until(row.due) < 3*time.Second {
+		if n := len(loop.breakers.types["a"].trials); n != 0 || row.status != "pending" || row.attempts != 0 || time.Until(row.due) < 3*time.Second {
 			t.Errorf("%d trials are counted, the event is %s with %d attempts, due in %v", n, row.status, row.attempts, time.Until(row.due))
 		}
 		b.stop()
