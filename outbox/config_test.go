@@ -73,6 +73,7 @@ func TestConfigRanges(t *testing.T) {
 		"Concurrency":  {1, 10_000, func(c *outbox.Config, v int64) { c.Concurrency = int(v) }},
 		"Lease":        {int64(30 * time.Second), int64(time.Hour), func(c *outbox.Config, v int64) { c.Lease = time.Duration(v) }},
 		"MaxAttempts":  {1, 20, func(c *outbox.Config, v int64) { c.MaxAttempts = int(v) }},
+		"MaxSnoozes":   {1, 100_000, func(c *outbox.Config, v int64) { c.MaxSnoozes = int(v) }},
 		"BaseDelay":    {int64(5 * time.Second), int64(time.Hour), func(c *outbox.Config, v int64) { c.BaseDelay = time.Duration(v) }},
 		"MaxDelay":     {int64(time.Minute), int64(24 * time.Hour), func(c *outbox.Config, v int64) { c.MaxDelay = time.Duration(v) }},
 		"Snooze":       {int64(time.Minute), int64(time.Hour), func(c *outbox.Config, v int64) { c.Snooze = time.Duration(v) }},

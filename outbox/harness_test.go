@@ -32,6 +32,7 @@ type payload struct {
 var (
 	typeA = event.MustDefine[payload]("a")
 	typeB = event.MustDefine[payload]("b")
+	typeC = event.MustDefine[payload]("c")
 )
 
 // rig is a database with shorthands.

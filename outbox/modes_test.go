@@ -38,7 +38,7 @@ func (r *rig) allOutcomes() {
 	r.exec(`create table public.effects (n integer)`)
 	var h outbox.Handlers
 	outbox.Handle(&h, typeA, func(_ context.Context, e event.Event[payload]) error {
-		return []error{nil, errors.New("it's \\ \"bad\""), event.Snooze(time.Hour, nil), event.Discard(errors.New("no")), event.RetryAfter(2*time.Hour, nil)}[e.Payload.N]
+		return []error{nil, errors.New("it's \\ \"bad\""), event.Snooze(time.Hour, nil), event.Discard(errors.New("no")), event.RetryAfter(2*time.Hour, nil), event.Snooze(time.Hour, nil)}[e.Payload.N]
 	})
 	outbox.HandleTx(&h, typeB, func(ctx context.Context, tx pgx.Tx, e event.Event[payload]) error {
 		if _, err := tx.Exec(ctx, `insert into public.effects values ($1)`, e.Payload.N); err != nil {
@@ -49,11 +49,14 @@ func (r *rig) allOutcomes() {
 		}
 		return nil
 	})
+	r.enqueue(draft(typeA, 5))
+	r.exec(`update public.outbox_events set metadata = '{"snoozeCount": 1000}'`)
 	w := r.work(&h, outbox.Config{OtherConsumers: []string{"foreign"}, PollInterval: 20 * time.Millisecond})
 	r.enqueue(draft(typeA, 0), draft(typeA, 1), draft(typeA, 2), draft(typeA, 3), draft(typeA, 4), draft(typeB, 10), draft(typeB, 11), draft(typeB, 11))
 	r.until(`(select string_agg(payload ->> 'n' || ' ' || status, ', ' order by (payload ->> 'n')::integer, created_at) from public.outbox_events)
-		= '0 processed, 1 failed, 2 failed, 3 discarded, 4 failed, 10 processed, 11 discarded, 11 pending'`)
+		= '0 processed, 1 failed, 2 failed, 3 discarded, 4 failed, 5 discarded, 10 processed, 11 discarded, 11 pending'`)
 	r.check(w.stop(r.TB))
+	r.exec(`delete from public.outbox_events where metadata ->> 'discardReason' = 'max_snoozes'`)
 	if got := value[string](r, `select string_agg(n::text, ',') from public.effects`); got != "10" {
 		r.Errorf("effects %s, want those of 10 alone", got)
 	}

@@ -25,7 +25,7 @@ type Policy struct {
 	// MaxAttempts overrules the workers' setting; 1 to 20, or 0 to leave it to them.
 	MaxAttempts int
 	// MaxSnoozes is how often an event may be snoozed before it is discarded with reason "max_snoozes"; 1 to 100000,
-	// or 0 for no limit.
+	// or 0 to leave it to the workers.
 	MaxSnoozes int
 	// OnDiscard is [Continue] when empty.
 	OnDiscard OnDiscard

@@ -24,8 +24,9 @@ type Config struct {
 	// Lease is how long a claimed event stays this worker's without a sign of life; 30 s to 1 h, default 5 min.
 	// Running handlers have theirs extended, so it bounds not their time but how long a crash delays an event.
 	Lease time.Duration
-	// MaxAttempts is after how many failures an event is discarded; 1 to 20, default 8. A [Policy] of the
-	// event's type overrules it.
+	// MaxAttempts is after how many failures an event is discarded; 1 to 20, default 8. It counts for what this worker's
+	// handlers fail on: another worker with a higher one may have tried an event more often, and then it gets one more try
+	// here before it is discarded. A [Policy] of the event's type overrules it for all workers.
 	MaxAttempts int
 	// BaseDelay is the backoff after the first failure; it doubles up to MaxDelay and is jittered down to a half.
 	// 5 s to 1 h, default 1 min.
@@ -34,11 +35,15 @@ type Config struct {
 	MaxDelay time.Duration
 	// Snooze is how long a snoozed event waits when the handler did not say; 1 min to 1 h, default 5 min.
 	Snooze time.Duration
+	// MaxSnoozes is how often an event may be snoozed before it is discarded with reason "max_snoozes"; 1 to 100000, default
+	// 1000: at five minutes each, which is the default Snooze and what an outage comes to with its growing pauses, three and a
+	// half days. A [Policy] that limits the snoozes of the event's type overrules it.
+	MaxSnoozes int
 	// PollInterval is the longest pause between two looks at an empty queue; 10 ms to 1 min, default 1 s. Where
 	// LISTEN works new events are noticed at once; retries and scheduled ones are noticed by polling.
 	PollInterval time.Duration
-	// Pause is how long an event type rests when its downstream is out, at first; it doubles up to 5 min. 1 s to 5 min,
-	// default 5 s.
+	// Pause is how long an event type rests when its downstream is out, which two events in a row have to tell, at first; it
+	// doubles up to 5 min. Each event is also put off by that pause, twice as long with each snooze. 1 s to 5 min, default 5 s.
 	Pause time.Duration
 	// StopTimeout is how long stopping waits for running handlers before it cancels them; 1 ms to 1 h, default 30 s.
 	StopTimeout time.Duration
@@ -168,6 +173,7 @@ func (c Config) check(types []string) (internal.Config, error) {
 	}
 	checked.Policy = internal.Policy{
 		MaxAttempts: count("MaxAttempts", c.MaxAttempts, 8, maxAttempts),
+		MaxSnoozes:  count("MaxSnoozes", c.MaxSnoozes, 1000, maxSnoozes),
 		BaseDelay:   duration("BaseDelay", c.BaseDelay, time.Minute, 5*time.Second, time.Hour),
 		Snooze:      duration("Snooze", c.Snooze, 5*time.Minute, time.Minute, time.Hour),
 	}

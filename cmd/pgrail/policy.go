@@ -18,7 +18,7 @@ type policyCmd struct {
 type policySetCmd struct {
 	Type        string `arg:"" help:"The event type."`
 	MaxAttempts int    `placeholder:"N" help:"Discard an event after so many failures, from 1 to 20. Without it, the workers' setting counts."`
-	MaxSnoozes  int    `placeholder:"N" help:"Discard an event after so many snoozes, from 1 to 100000. Without it, there is no limit."`
+	MaxSnoozes  int    `placeholder:"N" help:"Discard an event after so many snoozes, from 1 to 100000. Without it, the workers' setting counts."`
 	OnDiscard   string `enum:"continue,halt" default:"continue" help:"What a discarded event does to the later ones of its aggregate: continue or halt."`
 }
 

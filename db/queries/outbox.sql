@@ -63,6 +63,11 @@ FROM public.outbox_mark_failed_many(
   p_max_attempts => @max_attempts::integer,
   p_snooze_seconds => @snooze_seconds::integer) AS m;
 
+-- name: OutboxSnoozeLimited :many
+-- OutboxSnoozeLimited names those of the types whose policy limits snoozes.
+SELECT l.event_type::text AS event_type
+FROM public.outbox_snooze_limited(p_event_types => @event_types::text[]) AS l(event_type);
+
 -- name: OutboxReleaseUnprocessed :one
 -- OutboxReleaseUnprocessed gives unstarted events back with their attempt refunded.
 SELECT public.outbox_release_unprocessed(

@@ -450,6 +450,36 @@ func (q *Queries) OutboxReleaseUnprocessed(ctx context.Context, arg OutboxReleas
 	return released, err
 }
 
+const outboxSnoozeLimited = `-- name: OutboxSnoozeLimited :many
+SELECT l.event_type::text AS event_type
+FROM public.outbox_snooze_limited(p_event_types => $1::text[]) AS l(event_type)
+`
+
+type OutboxSnoozeLimitedParams struct {
+	EventTypes []string
+}
+
+// OutboxSnoozeLimited names those of the types whose policy limits snoozes.
+func (q *Queries) OutboxSnoozeLimited(ctx context.Context, arg OutboxSnoozeLimitedParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, outboxSnoozeLimited, arg.EventTypes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var event_type string
+		if err := rows.Scan(&event_type); err != nil {
+			return nil, err
+		}
+		items = append(items, event_type)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const outboxStayAwake = `-- name: OutboxStayAwake :exec
 SELECT public.outbox_stay_awake()
 `

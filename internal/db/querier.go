@@ -151,6 +151,8 @@ type Querier interface {
 	OutboxRetain(ctx context.Context, arg OutboxRetainParams) (int32, error)
 	// OutboxSetPolicy writes what belongs to an event type rather than to a worker.
 	OutboxSetPolicy(ctx context.Context, arg OutboxSetPolicyParams) error
+	// OutboxSnoozeLimited names those of the types whose policy limits snoozes.
+	OutboxSnoozeLimited(ctx context.Context, arg OutboxSnoozeLimitedParams) ([]string, error)
 	// OutboxStats counts per event type, each figure up to at_most.
 	OutboxStats(ctx context.Context, arg OutboxStatsParams) ([]OutboxStatsRow, error)
 	// OutboxStayAwake spares producers the NOTIFY while the workers look by themselves.

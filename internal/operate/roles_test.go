@@ -224,7 +224,7 @@ func TestEachKindHasItsRightsAndNoOther(t *testing.T) {
 		"worker": `EXECUTE outbox_any_ready, EXECUTE outbox_any_suspect, EXECUTE outbox_appear, EXECUTE outbox_claim_batch, EXECUTE outbox_claim_events, EXECUTE outbox_disappear,
 			EXECUTE outbox_extend_leases, EXECUTE outbox_fall_asleep, EXECUTE outbox_heal, EXECUTE outbox_heartbeat, EXECUTE outbox_mark_failed,
 			EXECUTE outbox_mark_failed_many, EXECUTE outbox_mark_processed, EXECUTE outbox_mark_processed_many, EXECUTE outbox_recover_claims,
-			EXECUTE outbox_release_unprocessed, EXECUTE outbox_retain, EXECUTE outbox_stay_awake, EXECUTE outbox_take_over, ` + migrations,
+			EXECUTE outbox_release_unprocessed, EXECUTE outbox_retain, EXECUTE outbox_snooze_limited, EXECUTE outbox_stay_awake, EXECUTE outbox_take_over, ` + migrations,
 		"operator": `EXECUTE outbox_blocked_aggregates, EXECUTE outbox_check, EXECUTE outbox_discard, EXECUTE outbox_explain, EXECUTE outbox_explain_aggregate,
 			EXECUTE outbox_grantees, EXECUTE outbox_heal, EXECUTE outbox_missing_rights, EXECUTE outbox_overview, EXECUTE outbox_prune,
 			EXECUTE outbox_recent, EXECUTE outbox_redrive, EXECUTE outbox_resume_aggregate, EXECUTE outbox_rights, EXECUTE outbox_stats,

@@ -10,6 +10,7 @@ import (
 // Policy is how failures are paced. The zero value is not usable.
 type Policy struct {
 	MaxAttempts int
+	MaxSnoozes  int
 	BaseDelay   time.Duration
 	MaxDelay    time.Duration
 	Snooze      time.Duration

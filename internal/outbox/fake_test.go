@@ -287,7 +287,7 @@ func elapse(d time.Duration) { <-time.After(d) }
 
 func testConfig(types ...string) Config {
 	return Config{
-		Policy: Policy{MaxAttempts: 8, BaseDelay: 5 * time.Second, MaxDelay: time.Hour, Snooze: time.Minute},
+		Policy: Policy{MaxAttempts: 8, MaxSnoozes: 1000, BaseDelay: 5 * time.Second, MaxDelay: time.Hour, Snooze: time.Minute},
 		Types:  types, Concurrency: 10, Lease: 5 * time.Minute, PollInterval: time.Second, StopTimeout: 30 * time.Second, Pause: 5 * time.Second,
 	}
 }

@@ -88,8 +88,8 @@ func TestP6_ThreeHoursOut(t *testing.T) {
 			t.Errorf("%d of %d processed an hour after it came back", n, 170+aggregates*each)
 		}
 		for _, row := range rail.rows {
-			if row.attempts != 1 {
-				t.Fatalf("%d attempts at an event that failed only with its downstream", row.attempts)
+			if row.attempts != 1 || row.Snoozes > 60 {
+				t.Fatalf("%d attempts and %d snoozes of an event that failed only with its downstream", row.attempts, row.Snoozes)
 			}
 		}
 		for aggregate, order := range seen {

@@ -35,13 +35,17 @@ func (s *store) heard(err error) error {
 	return err
 }
 
+// claimLimit is the highest number of attempts after which a claim discards. The worker's own limit counts only for what its own
+// handler fails on: others may give an event more tries, and a claim must not discard unheard what is theirs.
+const claimLimit = 20
+
 func (s *store) claim(ctx context.Context, ask ask, known []string, lease time.Duration) ([]Claimed, error) {
 	rows, err := s.q.OutboxClaim(ctx, db.OutboxClaimParams{
 		EventTypes:        ask.types,
 		KnownEventTypes:   known,
 		BatchSize:         int32(ask.limit),
 		VisibilitySeconds: seconds(lease),
-		MaxAttempts:       int32(s.policy.MaxAttempts),
+		MaxAttempts:       claimLimit,
 		Holder:            s.holder,
 		Suspects:          &ask.suspects,
 		Since:             ask.since,
@@ -88,6 +92,10 @@ func (s *store) markFailed(ctx context.Context, batch []verdict) ([]string, erro
 		MaxAttempts:      int32(s.policy.MaxAttempts),
 		SnoozeSeconds:    seconds(s.policy.Snooze),
 	}
+	batch, err := s.limitSnoozes(ctx, batch)
+	if err != nil {
+		return nil, err
+	}
 	params.EventIds, params.ClaimTokens = keys(batch)
 	for _, v := range batch {
 		params.Errors = append(params.Errors, v.result.Error)
@@ -101,6 +109,28 @@ func (s *store) markFailed(ctx context.Context, batch []verdict) ([]string, erro
 		outcomes = append(outcomes, row.Outcome)
 	}
 	return outcomes, s.heard(err)
+}
+
+// limitSnoozes turns one snooze too many into a discard, but for types whose own limit the SQL looks after.
+func (s *store) limitSnoozes(ctx context.Context, batch []verdict) ([]verdict, error) {
+	tooMany := func(v verdict) bool { return v.result.Outcome == Snooze && v.event.Snoozes >= s.policy.MaxSnoozes }
+	var types []string
+	for _, v := range batch {
+		if tooMany(v) {
+			types = append(types, v.event.EventType)
+		}
+	}
+	if len(types) == 0 {
+		return batch, nil
+	}
+	limited, err := s.q.OutboxSnoozeLimited(ctx, db.OutboxSnoozeLimitedParams{EventTypes: types})
+	batch = slices.Clone(batch)
+	for i, v := range batch {
+		if tooMany(v) && !slices.Contains(limited, v.event.EventType) {
+			batch[i].result.Outcome, batch[i].result.Reason = Discard, "max_snoozes"
+		}
+	}
+	return batch, s.heard(err)
 }
 
 func (s *store) release(ctx context.Context, batch []verdict, delay time.Duration) error {
