@@ -150,6 +150,46 @@ func TestDrainRefusesWhatRuns(t *testing.T) {
 	if err := w.Drain(t.Context(), nil); !errors.Is(err, outbox.ErrStarted) {
 		t.Errorf("error %v, want ErrStarted", err)
 	}
+	stopped, err := outbox.NewWorker(r.db.Pool, oneHandler(), outbox.Config{})
+	r.check(err)
+	r.check(stopped.Stop(t.Context()))
+	if err := stopped.Drain(t.Context(), nil); !errors.Is(err, outbox.ErrStarted) {
+		t.Errorf("after Stop: error %v, want ErrStarted", err)
+	}
+}
+
+// A worker that drains does nothing else; once the drain has ended, be it by a panic of the caller's own, it can.
+func TestOneDrainAtATime(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.enqueue(draft(typeA, 1), draft(typeA, 2))
+	w, err := outbox.NewWorker(r.db.Pool, oneHandler(), outbox.Config{})
+	r.check(err)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the caller's panic did not reach it")
+			}
+		}()
+		_ = w.Drain(t.Context(), func(outbox.Delivery) {
+			if err := w.Run(t.Context()); !errors.Is(err, outbox.ErrStarted) {
+				t.Errorf("Run beside Drain: error %v, want ErrStarted", err)
+			}
+			if err := w.Drain(t.Context(), nil); !errors.Is(err, outbox.ErrStarted) {
+				t.Errorf("Drain beside Drain: error %v, want ErrStarted", err)
+			}
+			panic("the caller's")
+		})
+	}()
+	if told := r.drain(w); len(told) != 1 {
+		t.Errorf("then it drains %v, want the second event", told)
+	}
+	r.until(`not exists (select from pg_stat_activity where datname = current_database() and application_name = 'pgrail worker')`)
+	r.enqueue(draft(typeA, 3))
+	r.check(w.Drain(t.Context(), func(outbox.Delivery) { r.check(w.Stop(t.Context())) }))
+	if err := w.Run(t.Context()); !errors.Is(err, outbox.ErrStarted) {
+		t.Errorf("after a Stop during Drain: error %v, want ErrStarted", err)
+	}
 }
 
 // TestObserver: a running worker tells of its claims and of what became of each event.

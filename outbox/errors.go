@@ -30,8 +30,8 @@ var (
 	ErrStopping = internal.ErrStopping
 	// ErrLeaseLost is the cause of a handler's context when another worker may take the event over.
 	ErrLeaseLost = internal.ErrLeaseLost
-	// ErrStarted: a worker runs once; make a new one.
-	ErrStarted = errors.New("outbox: the worker has been started before")
+	// ErrStarted: a worker runs once, and does one thing at a time; make a new one.
+	ErrStarted = errors.New("outbox: the worker has been started before, or is draining")
 )
 
 // ConfigError says which field of a configuration, or which argument of a function, is out of range.

@@ -9,4 +9,4 @@ var (
 )
 
 // Started tells whether Run has begun, or Stop has made that impossible.
-func (w *Worker) Started() bool { return w.started.Load() }
+func (w *Worker) Started() bool { return w.state.Load() == started }

@@ -64,13 +64,20 @@ type Config struct {
 
 // Worker claims events and runs their handlers. It runs once; for another run make another worker.
 type Worker struct {
-	pool    *pgxpool.Pool
-	cfg     internal.Config
-	handle  internal.Handle
-	loop    *internal.Loop
-	started atomic.Bool
-	result  chan error
+	pool   *pgxpool.Pool
+	cfg    internal.Config
+	handle internal.Handle
+	loop   *internal.Loop
+	state  atomic.Int32
+	result chan error
 }
+
+// States of a worker: what is started stays so, and only what is fresh can begin anything.
+const (
+	fresh int32 = iota
+	draining
+	started
+)
 
 // NewWorker checks the configuration and returns a worker that is not running yet. It uses the pool for handlers
 // registered with [HandleTx] and copies its configuration for up to five connections of its own, so handlers may
@@ -102,7 +109,7 @@ func NewWorker(pool *pgxpool.Pool, handlers *Handlers, cfg Config) (*Worker, err
 // clean stop. Otherwise its error matches [*StopError] when something was left behind, and [ErrNotMigrated],
 // [ErrPermission], [ErrPooler] or the driver's error when going on was useless. Outages of the database are waited out.
 func (w *Worker) Run(ctx context.Context) error {
-	if w.started.Swap(true) {
+	if !w.state.CompareAndSwap(fresh, started) {
 		return ErrStarted
 	}
 	left, err := w.loop.Run(ctx, w.pool.Config())
@@ -118,7 +125,7 @@ func (w *Worker) Run(ctx context.Context) error {
 // cancelled at once instead of at StopTimeout, and Stop returns within a second or two, or within fifteen when the
 // database does not answer. A worker that was never started cannot be started any more.
 func (w *Worker) Stop(ctx context.Context) error {
-	if !w.started.Swap(true) {
+	if w.state.Swap(started) != started {
 		return nil
 	}
 	w.loop.Stop(ctx)
