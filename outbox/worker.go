@@ -56,7 +56,8 @@ type Config struct {
 	// OtherConsumers are event types that someone else handles and that may be overtaken: an older event of such a
 	// type does not hold up this worker's events of the same aggregate. Leave it empty to keep the order across types.
 	OtherConsumers []string
-	// Logger takes warnings and errors, never payloads; default [slog.Default].
+	// Logger takes warnings and errors, with ids and event types, but neither payloads nor what handlers return or panic with:
+	// that is stored with the event, and a middleware can log it. Default [slog.Default].
 	Logger *slog.Logger
 	// Observer is told what happens, for metrics; none by default.
 	Observer Observer

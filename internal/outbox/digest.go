@@ -10,7 +10,7 @@ import (
 const digestPeriod = 10 * time.Second
 
 // digest logs what did not go well: at once when it is new, and then in numbers, so that a downstream that is
-// out does not fill the log.
+// out does not fill the log. It does not repeat what handlers say, who may quote anything: that is stored with the event.
 type digest struct {
 	log     *slog.Logger
 	tallies map[tallyKey]*tally
@@ -51,6 +51,6 @@ func (d *digest) note(v verdict, outcome string) {
 		return
 	}
 	d.log.Log(context.Background(), remark.level, remark.text, "event_type", v.event.EventType, "event_id", v.event.ID,
-		"attempt", v.event.Attempt, "error", v.result.Error, "events", one.since)
+		"attempt", v.event.Attempt, "events", one.since)
 	*one = tally{quiet: time.Now().Add(digestPeriod)}
 }

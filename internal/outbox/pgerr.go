@@ -76,5 +76,13 @@ func sqlState(err error) string {
 	return pgErr.Code
 }
 
+// loggable is what of an error may stand in a log: where the server refuses a value its text may quote it.
+func loggable(err error) string {
+	if classify(err) == refused {
+		return "SQLSTATE " + sqlState(err)
+	}
+	return err.Error()
+}
+
 // locked reports that a row was held by somebody else for longer than lock_timeout.
 func locked(err error) bool { return sqlState(err) == "55P03" }

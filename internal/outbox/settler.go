@@ -114,7 +114,7 @@ func (s *settler) store(ctx context.Context, batch []verdict, do func(context.Co
 			s.land(v, outcomeOf(outcomes, i, v))
 		}
 	case ctx.Err() != nil, classify(err) == fatal:
-		s.log.Error("outbox: outcomes could not be stored; the events come back when their leases end", "events", len(batch), "error", err)
+		s.log.Error("outbox: outcomes could not be stored; the events come back when their leases end", "events", len(batch), "error", loggable(err))
 		if classify(err) == fatal {
 			s.fail(err)
 		}
@@ -126,7 +126,7 @@ func (s *settler) store(ctx context.Context, batch []verdict, do func(context.Co
 			s.store(ctx, batch[i:i+1], do)
 		}
 	default:
-		s.log.Error("outbox: the database refuses an event's outcome; it comes back when its lease ends", "event_id", batch[0].event.ID, "error", err)
+		s.log.Error("outbox: the database refuses an event's outcome; it comes back when its lease ends", "event_id", batch[0].event.ID, "error", loggable(err))
 		s.land(batch[0], outcomeRefused)
 	}
 }

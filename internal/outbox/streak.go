@@ -19,9 +19,9 @@ func (s *streak) note(log *slog.Logger, err error, message string) {
 		s.said = time.Time{}
 	case err == nil:
 	case time.Since(s.said) < reminder:
-		log.Debug(message, "error", err)
+		log.Debug(message, "error", loggable(err))
 	default:
-		log.Warn(message, "error", err)
+		log.Warn(message, "error", loggable(err))
 		s.said = time.Now()
 	}
 }

@@ -266,7 +266,7 @@ func TestDigestSaysItOnceAndCounts(t *testing.T) {
 		log := &journal{}
 		d := digest{slog.New(slog.NewTextHandler(log, nil)), map[tallyKey]*tally{}}
 		one := func(eventType, outcome string) {
-			d.note(verdict{Claimed{Envelope: Envelope{EventType: eventType, ID: uuid.New()}}, Result{Error: "refused"}}, outcome)
+			d.note(verdict{Claimed{Envelope: Envelope{EventType: eventType, ID: uuid.New()}}, Result{Error: "hunter2"}}, outcome)
 		}
 		for range 500 {
 			one("a", "failed")
@@ -283,6 +283,9 @@ func TestDigestSaysItOnceAndCounts(t *testing.T) {
 		one("a", "failed")
 		if log.lines("event_type=a", "events=500") != 1 || log.lines("event_type=a", "events=1", "failed") != 1 || log.lines("level=ERROR", "discarded") != 1 {
 			t.Errorf("the later line does not count the 499 before it:\n%s", log)
+		}
+		if log.lines("hunter2") != 0 {
+			t.Errorf("the log repeats what a handler said:\n%s", log)
 		}
 	})
 }
@@ -318,4 +321,20 @@ var ways = []func(){
 	func() { runtime.Goexit() },
 	func() { panic("text") },
 	func() { nilMap()[1] = 1 },
+}
+
+// A server's answer about a value may quote it; about anything else it says what to do.
+func TestLoggableErrors(t *testing.T) {
+	t.Parallel()
+	for want, err := range map[string]error{
+		"SQLSTATE 22P05":                          fmt.Errorf("ack: %w", &pgconn.PgError{Code: "22P05", Message: "hunter2"}),
+		"SQLSTATE P0001":                          &pgconn.PgError{Code: "P0001", Message: "hunter2"},
+		": permission denied (SQLSTATE 42501)":    &pgconn.PgError{Code: "42501", Message: "permission denied"},
+		": too many connections (SQLSTATE 53300)": &pgconn.PgError{Code: "53300", Message: "too many connections"},
+		"EOF": io.EOF,
+	} {
+		if got := loggable(err); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }
