@@ -81,8 +81,8 @@ const (
 )
 
 // NewWorker checks the configuration and returns a worker that is not running yet. It uses the pool for handlers
-// registered with [HandleTx] and copies its configuration for up to five connections of its own, so handlers may
-// exhaust the pool. It never closes the pool.
+// registered with [HandleTx] and copies its configuration for up to five connections of its own, and behind a pooler
+// two more for a moment at the start, so handlers may exhaust the pool. [Worker.Drain] uses one. It never closes the pool.
 func NewWorker(pool *pgxpool.Pool, handlers *Handlers, cfg Config) (*Worker, error) {
 	if pool == nil {
 		return nil, &ConfigError{"pool", "nil", "an open pool"}

@@ -9,7 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// connections the loop needs at most: claim, settle, extend, and one for healing and notifications.
+// connections of the pool: for claims, outcomes and leases, and one that the heartbeat, the healer and the listener's calls
+// share. Another one, outside the pool, listens.
 const connections = 4
 
 // connectTimeout counts where the application's configuration has none.
