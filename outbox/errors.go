@@ -112,20 +112,11 @@ func translate(doing string, err error) error {
 // translatePayload also knows the ways in which a payload can be JSON and still no jsonb, where the checks before the SQL
 // cannot tell: in databases that are not encoded in UTF-8. The server's text would quote the payload.
 func translatePayload(doing string, err error) error {
-	switch state := sqlState(err); state {
+	switch state := internal.SQLState(err); state {
 	case "22P02", "22P05", "22003", "22021":
 		return fmt.Errorf("outbox: %s: %w", doing, &event.InvalidError{
 			Field: "Payload", Problem: "is refused by jsonb (SQLSTATE " + state + ")", Allowed: "what jsonb can hold",
 		})
 	}
 	return translate(doing, err)
-}
-
-// sqlState is empty for what is no answer of the server.
-func sqlState(err error) string {
-	var pgErr *pgconn.PgError
-	if !errors.As(err, &pgErr) {
-		return ""
-	}
-	return pgErr.Code
 }

@@ -1,8 +1,10 @@
 package outbox
 
 import (
+	"context"
 	"runtime"
 	"testing"
+	"time"
 )
 
 // A member that got free takes the next job; one whose job ended its goroutine is replaced.
@@ -24,4 +26,29 @@ func TestCrew(t *testing.T) {
 	if len(seen) != 101 {
 		t.Errorf("%d jobs ran, want 101", len(seen))
 	}
+}
+
+// Case G4 in the loop: whatever ends a handler, its one slot comes back.
+func TestG4_SlotComesBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rail := newFakeRail()
+		for n := range 5 {
+			rail.add("a", n)
+		}
+		cfg := testConfig("a")
+		cfg.Concurrency = 1
+		b := launch(t, rail, cfg, func(_ context.Context, e Claimed) Result {
+			if e.Attempt == 1 {
+				ways[e.AggregateID[15]]()
+			}
+			return Result{Outcome: Processed}
+		})
+		elapse(time.Minute)
+		for _, row := range rail.rows {
+			if row.status != "processed" || row.attempts != 2 || row.err == "" {
+				t.Errorf("%s after %d attempts: %s", row.status, row.attempts, row.err)
+			}
+		}
+		b.stop()
+	})
 }

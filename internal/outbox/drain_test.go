@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // drains is drain on a fake rail.
@@ -73,4 +76,77 @@ func TestDrainEndsWhenAnOutcomeCannotBeStored(t *testing.T) {
 			t.Errorf("%v, %d deliveries, %d events untouched", err, len(told), rail.count("pending"))
 		}
 	})
+}
+
+// Drain handles all of it: with the first event out of the way, and also with it in the way until later.
+func TestDrainGoesThroughWhatIsBlocked(t *testing.T) {
+	for name, c := range map[string]struct {
+		backlog, want int
+		first         Result
+	}{
+		"processed":         {600, 606, Result{Outcome: Processed}},
+		"tried again later": {3000, 6, Result{Outcome: Retry, Delay: time.Hour}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.backlog(c.backlog)
+			handle := func(_ context.Context, e Claimed) Result {
+				if e.IdempotencyKey == "old 0" && e.Attempt == 1 {
+					return c.first
+				}
+				return Result{Outcome: Processed}
+			}
+			told := 0
+			if err := Drain(t.Context(), r.db.Pool.Config(), testConfig("a"), handle, func(Delivery) { told++ }); err != nil {
+				t.Fatal(err)
+			}
+			if left := value[int](r, `select count(*) from public.outbox_events where status <> 'processed' and aggregate_id <> '00000000-0000-0000-0000-000000000001'`); told != c.want || left != 0 {
+				t.Errorf("%d deliveries, want %d; %d fresh events are left", told, c.want, left)
+			}
+			if bad := value[int](r, `select count(*) from public.outbox_check()`); bad != 0 {
+				t.Errorf("outbox_check finds %d marks wrong", bad)
+			}
+		})
+	}
+}
+
+// Drain waits for what somebody else has locked only for a moment, and handles what comes free in it.
+func TestDrainAndALockedEvent(t *testing.T) {
+	r := newRig(t)
+	r.insert("a", 2)
+	lock := func() func() {
+		tx, err := r.db.Pool.Begin(t.Context())
+		if err == nil {
+			_, err = tx.Exec(t.Context(), `select from public.outbox_events where status = 'pending' order by id desc limit 1 for update`)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			if err := tx.Rollback(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	drain := func(config *pgxpool.Config, claimed func(events int, took time.Duration)) (told int) {
+		cfg := testConfig("a")
+		cfg.Observer.Claimed = claimed
+		if err := Drain(t.Context(), config, cfg, processed, func(Delivery) { told++ }); err != nil {
+			t.Error(err)
+		}
+		return told
+	}
+	unlock, begun, looks := lock(), time.Now(), 0
+	if told := drain(r.db.Pool.Config(), func(int, time.Duration) { looks++ }); told != 1 || time.Since(begun) < drainPatience || looks > 2500 {
+		t.Errorf("%d deliveries beside a locked event, after %v and %d looks", told, time.Since(begun), looks)
+	}
+	looks = 0
+	told := drain(r.db.Pool.Config(), func(int, time.Duration) {
+		if looks++; looks == 20 {
+			unlock()
+		}
+	})
+	if told != 1 {
+		t.Errorf("%d deliveries of the event that came free after the tenth try", told)
+	}
 }

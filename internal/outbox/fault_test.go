@@ -145,7 +145,7 @@ func TestD1_ReadOnlyMeansNewSessions(t *testing.T) {
 	}
 	r.raising("25006", "processing", 1)
 	r.insert("a", 1)
-	if _, err := s.claim(t.Context(), ask{types: []string{"a"}, limit: 1}, nil, time.Minute); sqlState(err) != "25006" {
+	if _, err := s.claim(t.Context(), ask{types: []string{"a"}, limit: 1}, nil, time.Minute); SQLState(err) != "25006" {
 		t.Fatal(err)
 	}
 	if after := pid(); after == before {
@@ -181,7 +181,7 @@ func TestD1_FatalOnARealServer(t *testing.T) {
 			case <-time.After(patience):
 				t.Fatal("does not stop")
 			}
-			if sqlState(w.err) != c.state {
+			if SQLState(w.err) != c.state {
 				t.Errorf("%v, want %s", w.err, c.state)
 			}
 			if unsettled := name != "no claim" && name != "no database"; unsettled != (w.left != nil) {

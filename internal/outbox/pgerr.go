@@ -36,7 +36,7 @@ const stateNoStatement = "26000"
 
 // classify sorts a database error by SQLSTATE, never by its text.
 func classify(err error) errorClass {
-	state := sqlState(err)
+	state := SQLState(err)
 	switch {
 	case errors.Is(err, ErrPooler), state == stateNoStatement:
 		return fatal
@@ -56,7 +56,7 @@ func ambiguous(err error) bool {
 	if errors.As(err, &connectErr) || pgconn.SafeToRetry(err) {
 		return false
 	}
-	switch state := sqlState(err); {
+	switch state := SQLState(err); {
 	case state == "":
 		return true
 	case state == "57014" || len(state) < 2:
@@ -67,8 +67,8 @@ func ambiguous(err error) bool {
 	}
 }
 
-// sqlState is empty for what is no answer of the server.
-func sqlState(err error) string {
+// SQLState is empty for what is no answer of the server.
+func SQLState(err error) string {
 	var pgErr *pgconn.PgError
 	if !errors.As(err, &pgErr) {
 		return ""
@@ -79,10 +79,10 @@ func sqlState(err error) string {
 // loggable is what of an error may stand in a log: where the server refuses a value its text may quote it.
 func loggable(err error) string {
 	if classify(err) == refused {
-		return "SQLSTATE " + sqlState(err)
+		return "SQLSTATE " + SQLState(err)
 	}
 	return err.Error()
 }
 
 // locked reports that a row was held by somebody else for longer than lock_timeout.
-func locked(err error) bool { return sqlState(err) == "55P03" }
+func locked(err error) bool { return SQLState(err) == "55P03" }

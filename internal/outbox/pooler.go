@@ -138,7 +138,7 @@ func probeOnce(ctx context.Context, first, second *pgconn.PgConn, name string) (
 	defer cancel()
 	err = first.ExecPrepared(waiting, name, nil, nil, nil).Read().Err
 	switch {
-	case sqlState(err) == stateNoStatement, err != nil && waiting.Err() != nil && ctx.Err() == nil:
+	case SQLState(err) == stateNoStatement, err != nil && waiting.Err() != nil && ctx.Err() == nil:
 		return true, true, nil
 	case err != nil:
 		return false, false, err

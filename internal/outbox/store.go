@@ -29,7 +29,7 @@ func newStore(pool *pgxpool.Pool, policy Policy) *store {
 // heard looks at every error that the loop gets to see. A server that has become read-only answers on its connections as
 // if nothing had happened, while the one that takes writes is found only by connecting anew.
 func (s *store) heard(err error) error {
-	if sqlState(err) == "25006" {
+	if SQLState(err) == "25006" {
 		s.pool.Reset()
 	}
 	return err
