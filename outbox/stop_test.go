@@ -122,8 +122,17 @@ func TestG1_AckLandsAfterSIGTERM(t *testing.T) {
 	r := newRig(t)
 	r.enqueue(draft(typeA, 1), draft(typeB, 2))
 	ctx, sigterm := context.WithCancel(t.Context())
-	h := register(typeA, func(handling context.Context, _ event.Event[payload]) error { sigterm(); return handling.Err() })
-	handleTx(h, typeB, func(handling context.Context, _ tx, _ event.Event[payload]) error { sigterm(); return handling.Err() })
+	// Not before both run: an event that has not been started goes back.
+	var running sync.WaitGroup
+	running.Add(2)
+	end := func(handling context.Context) error {
+		running.Done()
+		running.Wait()
+		sigterm()
+		return handling.Err()
+	}
+	h := register(typeA, func(handling context.Context, _ event.Event[payload]) error { return end(handling) })
+	handleTx(h, typeB, func(handling context.Context, _ tx, _ event.Event[payload]) error { return end(handling) })
 	worker, err := outbox.NewWorker(r.db.Pool, h, outbox.Config{})
 	if err != nil {
 		t.Fatal(err)

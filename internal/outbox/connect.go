@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// connections of the pool: for claims, outcomes and leases, and one that the heartbeat, the healer and the listener's calls
+// connections of the pool: for claims, outcomes and leases, and one that heartbeat, healer, retention and the listener's calls
 // share. Another one, outside the pool, listens.
 const connections = 4
 
