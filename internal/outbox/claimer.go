@@ -32,6 +32,8 @@ type claimer struct {
 
 	// full is set while claims get as much as they ask for; ready when the last got nothing, and yet something is free to go.
 	full, ready bool
+	// fruitless is since when that has been so.
+	fruitless time.Time
 
 	waking, failing streak
 }
@@ -102,18 +104,11 @@ func (c *claimer) round(ctx context.Context, slots int) (claimed int, err error)
 		}
 		asked = append(asked, ask.types...)
 	}
-	c.ready = false
-	if claimed == 0 && len(asked) > 0 {
-		c.ready, err = c.anyReady(ctx, asked)
+	if claimed > 0 || len(asked) == 0 {
+		c.ready, c.fruitless = false, time.Time{}
+		return claimed, nil
 	}
-	return claimed, err
-}
-
-// anyReady tells an idle rail from one where a claim came back with nothing because it was busy filing what is blocked.
-func (c *claimer) anyReady(ctx context.Context, types []string) (bool, error) {
-	call, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return c.rail.anyReady(call, types)
+	return 0, c.lookForReady(ctx, asked)
 }
 
 func (c *claimer) claim(ctx context.Context, ask ask) (int, error) {
@@ -143,31 +138,6 @@ func (c *claimer) claim(ctx context.Context, ask ask) (int, error) {
 		c.start(event, leaseEnds)
 	}
 	return len(events), nil
-}
-
-// rest waits for work. Where it can be woken it asks producers to do so before a long pause, and looks once more after
-// asking: what was committed in between has sent no notification. What began before and commits later has sent none
-// either, which is why the pauses grow no faster than the time that has passed.
-func (c *claimer) rest(ctx context.Context, pauses *idle) {
-	pause := pauses.next(c.ready)
-	if !c.ready && pauses.deep() && c.alarm.heard.Load() {
-		call, cancel := context.WithTimeout(ctx, callTimeout)
-		asked, err := c.rail.fallAsleep(call)
-		cancel()
-		if asked {
-			return
-		}
-		c.waking.note(c.log, err, "outbox: producers cannot be asked to wake the worker, polling alone finds new events")
-	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-c.landed:
-	case <-c.alarm.rung:
-		pauses.reset()
-	}
 }
 
 // outliving returns a context for a call that must not be cut off at the very moment ctx ends, as its reply would be lost:

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"context"
 	"math/rand/v2"
 	"time"
 )
@@ -33,3 +34,45 @@ func (i *idle) next(ready bool) time.Duration {
 
 // deep reports whether the queue has been empty for a while.
 func (i *idle) deep() bool { return i.pause >= min(deepPause, i.longest) }
+
+// readyPatience is after how long what is free to go and cannot be had is taken for somebody else's.
+const readyPatience = 30 * time.Second
+
+// lookForReady tells an idle rail from one where a claim came back with nothing because it was busy filing what is blocked.
+func (c *claimer) lookForReady(ctx context.Context, types []string) error {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	ready, err := c.rail.anyReady(call, types)
+	if !ready {
+		c.fruitless = time.Time{}
+	} else if c.fruitless.IsZero() {
+		c.fruitless = time.Now()
+	}
+	c.ready = ready && time.Since(c.fruitless) < readyPatience
+	return err
+}
+
+// rest waits for work. Where it can be woken it asks producers to do so before a long pause, and looks once more after
+// asking: what was committed in between has sent no notification. What began before and commits later has sent none
+// either, which is why the pauses grow no faster than the time that has passed.
+func (c *claimer) rest(ctx context.Context, pauses *idle) {
+	pause := pauses.next(c.ready)
+	if !c.ready && pauses.deep() && c.alarm.heard.Load() {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		asked, err := c.rail.fallAsleep(call)
+		cancel()
+		if asked {
+			return
+		}
+		c.waking.note(c.log, err, "outbox: producers cannot be asked to wake the worker, polling alone finds new events")
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-c.landed:
+	case <-c.alarm.rung:
+		pauses.reset()
+	}
+}

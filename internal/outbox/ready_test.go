@@ -48,8 +48,8 @@ func TestP5_FilingIsNotIdling(t *testing.T) {
 	})
 }
 
-// What others hold for long is looked at often, and not as often as can be. While that is asked for in vain the claim loop
-// goes on as it does for a claim that fails.
+// What others hold is looked at often, and not as often as can be; when they hold it for long, as often as an idle rail. While
+// that is asked for in vain the claim loop goes on as it does for a claim that fails.
 func TestReadyButLockedIsNoBusyLoop(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		rail := newFakeRail()
@@ -58,6 +58,12 @@ func TestReadyButLockedIsNoBusyLoop(t *testing.T) {
 		elapse(10 * time.Second)
 		if n := rail.called("claim"); n < 200 || n > 1000 {
 			t.Errorf("%d looks in ten seconds at what others hold", n)
+		}
+		elapse(readyPatience)
+		before := rail.called("claim")
+		elapse(time.Minute)
+		if n := rail.called("claim") - before; n < 50 || n > 130 {
+			t.Errorf("%d looks in a minute at what others hold for long", n)
 		}
 		var failing atomic.Bool
 		failing.Store(true)
