@@ -69,7 +69,7 @@ func TestMarkFailedRetry(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 		got := r.event(id)
-		want.Status, want.Error, want.AvailableAt = "failed", e.stored, got.AvailableAt
+		want.Status, want.Error, want.AvailableAt, want.Lane = "failed", e.stored, got.AvailableAt, text("timed")
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -157,7 +157,7 @@ func TestMarkFailedSnooze(t *testing.T) {
 			t.Errorf("%+v: waits %v s", c, wait)
 		}
 		r.recent(got, "lastSnoozedAt")
-		want.Status, want.Error, want.Attempts, want.AvailableAt = "failed", text("not now"), c.left, got.AvailableAt
+		want.Status, want.Error, want.Attempts, want.AvailableAt, want.Lane = "failed", text("not now"), c.left, got.AvailableAt, text("timed")
 		want.Metadata["snoozeCount"], want.Metadata["lastSnoozedAt"] = 1.0, got.Metadata["lastSnoozedAt"]
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%+v (-want +got):\n%s", c, diff)

@@ -23,7 +23,7 @@ func (r *rail) drain(types ...string) []uuid.UUID {
 // what does not come. What waits for its time is made due by hand first.
 func (r *rail) drained(types ...string) (order []uuid.UUID, err error) {
 	r.Helper()
-	r.exec(`update public.outbox_events set available_at = clock_timestamp() where lane = 'timed'`)
+	r.exec(`update public.outbox_events set available_at = clock_timestamp() where lane in ('timed', 'held') or status = 'processing'`)
 	for {
 		got := r.claim(types...)
 		if len(got) == 0 {

@@ -39,7 +39,7 @@ func TestFilingWithinTransaction(t *testing.T) {
 		"deleted, rolled back":       {one + ";" + one + "; savepoint s; delete from public.outbox_events where lane = 'ready'; rollback to s;" + one, "ready* queued queued"},
 		"first discarded by hand":    {one + ";" + one + "; update public.outbox_events set status = 'discarded' where lane = 'ready'", "gone* ready*"},
 		"first handled at once":      {one + ";" + one + "; select public.outbox_mark_processed(id, metadata ->> 'claimToken') from public.outbox_claim_batch(array['a']);" + one, "- ready* queued"},
-		"first claimed":              {one + ";" + one + "; select public.outbox_claim_batch(array['a']);" + one, "timed* queued queued"},
+		"first claimed":              {one + ";" + one + "; select public.outbox_claim_batch(array['a']);" + one, "held* queued queued"},
 		"claimed, rolled back":       {one + "; savepoint s; select public.outbox_claim_batch(array['a']);" + one + "; rollback to s;" + one, "ready* queued"},
 		"first released":             {one + ";" + one + "; select public.outbox_release_unprocessed(array[id], array[metadata ->> 'claimToken']) from public.outbox_claim_batch(array['a']);" + one, "ready* queued queued"},
 		"enqueued, then inserted":    {"select public.outbox_enqueue(array['a', 'a'], array['k', 'l'], array['order', 'order'], array_fill(lpad('1', 32, '0')::uuid, array[2]), array['{}', '{}']);" + one, "ready* queued queued"},
@@ -50,7 +50,7 @@ func TestFilingWithinTransaction(t *testing.T) {
 		"a row that stands first":    {one + "; insert into public.outbox_events (created_at, aggregate_type, aggregate_id, event_type, idempotency_key, payload) values ('2001-01-01', 'order', lpad('1', 32, '0')::uuid, 'a', 'k', '{}')", "ready ready"},
 		"a row for later":            {one + "; insert into public.outbox_events (available_at, aggregate_type, aggregate_id, event_type, idempotency_key, payload) values ('2101-01-01', 'order', lpad('1', 32, '0')::uuid, 'a', 'k', '{}');" + one, "ready timed* queued"},
 		"written at rest":            {"insert into public.outbox_events (status, aggregate_type, aggregate_id, event_type, idempotency_key, payload) values ('processed', 'order', lpad('1', 32, '0')::uuid, 'a', 'k', '{}');" + one, "- ready"},
-		"written as being processed": {"insert into public.outbox_events (status, available_at, aggregate_type, aggregate_id, event_type, idempotency_key, payload) values ('processing', '2101-01-01', 'order', lpad('1', 32, '0')::uuid, 'a', 'k', '{}');" + one, "timed* queued"},
+		"written as being processed": {"insert into public.outbox_events (status, available_at, aggregate_type, aggregate_id, event_type, idempotency_key, payload) values ('processing', '2101-01-01', 'order', lpad('1', 32, '0')::uuid, 'a', 'k', '{}');" + one, "held* queued"},
 	} {
 		r.exec(`delete from public.outbox_events`)
 		s := r.session()
@@ -143,7 +143,7 @@ func TestFilingByClaims(t *testing.T) {
 	if got := r.lanes(); got != "ready ready ready ready ready" {
 		t.Errorf("written one by one: %s", got)
 	}
-	for n, want := range []string{"timed* queued queued queued queued", "- timed* queued queued queued", "- - timed* queued queued", "- - - timed* queued", "- - - - timed*"} {
+	for n, want := range []string{"held* queued queued queued queued", "- held* queued queued queued", "- - held* queued queued", "- - - held* queued", "- - - - held*"} {
 		e := r.claimOne("a")
 		if got := r.lanes(); got != want || e.ID != all[n] {
 			t.Errorf("claim %d: filed %q, want %q", n, got, want)

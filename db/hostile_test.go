@@ -188,7 +188,7 @@ func TestHostileTemporaryTable(t *testing.T) {
 	r := newRail(t)
 	id := r.insert(row{})
 	s := r.session()
-	s.exec(`create temp table outbox_events (like public.outbox_events including all); insert into outbox_events select * from public.outbox_events`)
+	s.exec(`create temp table outbox_events (like public.outbox_events); insert into outbox_events select * from public.outbox_events`)
 	s.exec(`set search_path = pg_temp, public`)
 	if e := s.claimOne("a"); e.ID != id || !s.ack(e) || r.event(id).Status != "processed" {
 		t.Error("the rail was not the one in public")

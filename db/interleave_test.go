@@ -45,10 +45,10 @@ func (r *rail) setStage() {
 		rows = append(rows, fmt.Sprintf(row, id, n, due, staged(letter, 0), kind, id, status, attempts, lane, blockedBy, waited))
 	}
 	const now, later, past = "-1 second", "1 hour", "-1 minute"
-	for _, letter := range []rune{parked, unparked} {
-		add(letter, 1, "a", "discarded", 8, now, "null", "null", false)
-		add(letter, 2, "a", "processing", 1, later, "'timed'", "null", letter == parked)
-	}
+	add(parked, 1, "a", "discarded", 8, now, "null", "null", false)
+	add(parked, 2, "a", "processing", 1, later, "'held'", "null", true)
+	add(unparked, 1, "a", "discarded", 8, now, "null", "null", false)
+	add(unparked, 2, "a", "processing", 1, later, "'ready'", "null", false) // by a large claim
 	add(parked, 3, "a", "pending", 0, now, "'queued'", "null", false)
 	add(parked, 4, "a", "pending", 0, now, "'queued'", "null", false)
 	add(parked, 5, "b", "pending", 0, now, "'barred'", "'a'", false)
@@ -56,10 +56,10 @@ func (r *rail) setStage() {
 	add(unparked, 4, "b", "pending", 0, now, "'ready'", "null", false)
 	add(idle, 1, "a", "pending", 0, now, "'ready'", "null", false)
 	add(idle, 2, "a", "pending", 0, now, "'ready'", "null", false)
-	add(exhausted, 2, "a", "processing", 1, later, "'timed'", "null", true)
+	add(exhausted, 2, "a", "processing", 1, later, "'held'", "null", true)
 	add(exhausted, 3, "a", "failed", 5, now, "'queued'", "null", false)
 	add(exhausted, 4, "a", "pending", 0, now, "'queued'", "null", false)
-	add(expired, 2, "a", "processing", 1, past, "'timed'", "null", true)
+	add(expired, 2, "a", "processing", 1, past, "'ready'", "null", true)
 	add(expired, 3, "a", "pending", 0, now, "'queued'", "null", false)
 	add(expired, 4, "a", "pending", 0, now, "'queued'", "null", false)
 	add(history, 1, "a", "processed", 1, now, "null", "null", false)
@@ -86,7 +86,7 @@ var acts = func() []act {
 		{"enqueue", `select public.outbox_enqueue(array_fill('a'::text, array[10]), array(select gen_random_uuid()::text from generate_series(1, 10)),
 			array_fill('order'::text, array[10]), ` + all + ` || ` + all + `, array_fill('{}'::text, array[10]))`},
 		{"insert", `insert into ` + plainColumns + ` select 'order', x, k, gen_random_uuid(), '{}' from unnest(` + all + `) x, unnest(array['a', 'b']) k`},
-		{"claim all", `select public.outbox_claim_events(array['a', 'b'], '{}', 50, 300, 5)`},
+		{"claim all", `select public.outbox_claim_events(array['a', 'b'], '{}', 50, 300, 5, p_many => 1)`},
 		{"claim a", `select public.outbox_claim_batch(array['a'], p_max_attempts => 5)`},
 		{"park b", `select public.outbox_claim_batch(array['b'])`},
 		{"claim b, knowing a", `select public.outbox_claim_batch(array['b'], array['a'])`},

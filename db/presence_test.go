@@ -129,7 +129,7 @@ func TestCrashesAreCountedApart(t *testing.T) {
 	r := newRail(t)
 	r.exec(`insert into ` + plainColumns + ` values ('order', gen_random_uuid(), 'a', 'k', '{}')`)
 	for death, want := range []string{
-		"pending 0 crashes 1 ready", "pending 0 crashes 2 ready", "pending 0 crashes 3 suspect", "discarded 1 crashes 4",
+		"pending 0 crashes 1 ready", "pending 0 crashes 2 ready", "pending 0 crashes 3 ready", "discarded 1 crashes 4",
 	} {
 		w := r.worker("a")
 		solo := death == 3
@@ -155,7 +155,7 @@ func TestSuspectsAreCleared(t *testing.T) {
 	t.Parallel()
 	r := newRail(t)
 	r.exec(`insert into ` + plainColumns + ` values ('order', gen_random_uuid(), 'a', 'k', '{}')`)
-	r.exec(`update public.outbox_events set crashes = 3, lane = 'suspect'`)
+	r.exec(`update public.outbox_events set crashes = 3`)
 	if !value[bool](r, `select public.outbox_any_suspect(array['a'])`) || value[bool](r, `select public.outbox_any_suspect(array['b'])`) {
 		t.Error("suspects are not told by type")
 	}
@@ -174,10 +174,10 @@ func TestSuspectKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	r := newRail(t)
 	r.exec(`insert into ` + plainColumns + ` select 'order', lpad('1', 32, '0')::uuid, 'a', i::text, '{}' from generate_series(1, 2) i`)
-	r.exec(`update public.outbox_events set crashes = 3, lane = 'suspect' where lane = 'ready'`)
+	r.exec(`update public.outbox_events set crashes = 3 where lane = 'ready'`)
 	w := r.worker("a")
 	if n := w.claims(10, false); n != 0 {
-		t.Fatalf("%d overtook a suspect", n)
+		t.Fatalf("%d overtook a ready", n)
 	}
 	w.claims(1, true)
 	w.dies(r)

@@ -226,5 +226,5 @@ func (r *rail) findings() []string {
 	r.Helper()
 	return column[string](r, `select c.problem || ' ' || coalesce(c.event_id::text, '') from public.outbox_check() c
 		union all select 'leased in lane ' || e.lane || ' ' || e.id from public.outbox_events e
-		where e.status = 'processing' and e.available_at > clock_timestamp() and e.lane <> 'timed'`)
+		where e.status = 'processing' and e.available_at > clock_timestamp() and e.lane not in ('held', 'ready')`)
 }

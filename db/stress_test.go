@@ -118,7 +118,7 @@ func (a *actor) consume() error {
 	c := consumers[a.name]
 	call := `select id, metadata ->> 'claimToken' from public.outbox_claim_batch($1, $2, $3)`
 	if strings.HasPrefix(a.name, "wide") {
-		call = `select id, metadata ->> 'claimToken' from public.outbox_claim_events($1, $2, $3, 300, 8)`
+		call = `select id, metadata ->> 'claimToken' from public.outbox_claim_events($1, $2, $3, 300, 8, p_many => 3)`
 	}
 	inTransaction := a.dice.IntN(4) == 0
 	if inTransaction {

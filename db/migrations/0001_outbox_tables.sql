@@ -42,18 +42,25 @@ create table public.outbox_events (
   metadata jsonb not null default '{}'
     constraint outbox_events_metadata_object_check check (jsonb_typeof(metadata) = 'object'),
   -- Below stands the rail's own state; docs/ARCHITECTURE.md draws how a row moves through it.
-  lane text
-    constraint outbox_events_lane_check check (lane in ('ready', 'timed', 'queued', 'barred', 'suspect', 'gone')),
+  lane text collate "C"
+    constraint outbox_events_lane_check check (lane in ('ready', 'timed', 'held', 'queued', 'barred', 'gone')),
   blocked_by text collate "C",
   waited boolean not null default false,
   held_by uuid,
   crashes smallint not null default 0,
+  -- What indexes may know of status, available_at and attempts. These three stay the same while a row of the ready lane is
+  -- claimed, so a claim of many is a heap-only update: no index has to learn of it.
+  at_rest text collate "C" generated always as (case when status in ('processed', 'discarded') then status end) stored,
+  due_at timestamptz generated always as (case when lane in ('timed', 'held') then available_at end) stored,
+  tries smallint generated always as (
+    case when attempts > 0 and (lane in ('queued', 'barred') or lane = 'ready' and status <> 'processing')
+      then least(attempts, 20) end) stored,
   constraint outbox_events_created_at_finite_check check (isfinite(created_at)),
   constraint outbox_events_available_at_finite_check check (isfinite(available_at)),
   constraint outbox_events_event_type_idempotency_key_key unique (event_type, idempotency_key)
 ) with (
-  -- A third of each page stays free: marking a row as waited on is then a heap-only update.
-  fillfactor = 70,
+  -- More than half of each page stays free, for the larger versions that a claim of the whole page writes beside its rows.
+  fillfactor = 40,
   -- Every event leaves two dead versions behind. The default (a fifth of the table) would let a
   -- long history postpone vacuum until the front of the queue is a field of dead entries.
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
@@ -64,42 +71,46 @@ create table public.outbox_events (
 );
 
 comment on column public.outbox_events.lane is
-  'ready: due when filed. timed: available_at lay ahead (scheduled, retrying, leased). queued: behind an older active event of its own type and aggregate. barred: first of its type, behind an older event of the type in blocked_by. suspect: in flight when three workers in a row died, to be run alone. gone: taken out by hand. Null: at rest, or not filed yet.';
+  'ready: due when filed, or claimed from there by the many. timed: available_at lay ahead (scheduled, retrying). held: claimed, or its lease extended. queued: behind an older active event of its own type and aggregate. barred: first of its type, behind an older event of the type in blocked_by. gone: taken out by hand. Null: at rest, or not filed yet.';
 comment on column public.outbox_events.blocked_by is
   'For barred rows: the event type waited for; empty when the aggregate is halted.';
 comment on column public.outbox_events.waited is
   'Some row was filed behind this one: whoever ends it releases the next.';
-
 comment on column public.outbox_events.held_by is
   'The worker that claimed it last, where the claim named one.';
 comment on column public.outbox_events.crashes is
-  'How many workers in a row died while they held it.';
+  'How many workers in a row died while they held it. From three on it is a suspect, to be run alone.';
+comment on column public.outbox_events.at_rest is
+  'The status, where it is final. Null: active.';
+comment on column public.outbox_events.due_at is
+  'available_at, where the lane goes by it.';
+comment on column public.outbox_events.tries is
+  'attempts, up to the highest limit there is, where a claim has to find them used up before it comes across the row.';
 
 -- What a claim reads: oldest first per type, so that types nobody asks for cost nothing.
 create index outbox_events_ready_idx on public.outbox_events (event_type, created_at, id)
-  where lane = 'ready';
-create index outbox_events_timed_idx on public.outbox_events (event_type, available_at)
-  where lane = 'timed';
+  where lane = 'ready' and at_rest is null and crashes < 3;
+create index outbox_events_timed_idx on public.outbox_events (event_type, lane, due_at)
+  where lane in ('timed', 'held');
 create index outbox_events_barred_idx on public.outbox_events (event_type, blocked_by, created_at, id)
   where lane = 'barred';
 create index outbox_events_suspect_idx on public.outbox_events (event_type, created_at, id)
-  where lane = 'suspect';
+  where crashes >= 3 and at_rest is null and lane in ('ready', 'timed', 'held', 'barred');
 -- What the barrier reads: everything active that is not queued behind its own kind, by aggregate.
 create index outbox_events_heads_idx on public.outbox_events (aggregate_id, aggregate_type, created_at, id)
-  where status in ('pending', 'failed', 'processing') and lane is distinct from 'queued';
+  where at_rest is null and lane is distinct from 'queued';
 create index outbox_events_queued_idx on public.outbox_events (aggregate_id, aggregate_type, event_type, created_at, id)
   where lane = 'queued';
--- Attempts above 20 count as 20, the highest limit there is: at most 20 short reads per type.
-create index outbox_events_exhausted_idx on public.outbox_events (event_type, (least(attempts, 20)), created_at, id)
-  where lane in ('ready', 'queued', 'barred', 'suspect') and attempts > 0;
+create index outbox_events_exhausted_idx on public.outbox_events (event_type, tries, created_at, id)
+  where tries is not null;
 -- What pruning reads: rows at rest, by the time they came to rest.
 create index outbox_events_processed_idx on public.outbox_events ((coalesce(processed_at, created_at)))
-  where status = 'processed';
+  where at_rest = 'processed';
 create index outbox_events_discarded_idx on public.outbox_events (event_type, created_at, id)
-  where status = 'discarded';
+  where at_rest = 'discarded';
 -- What triggers would have prevented, had they been on: active rows in no lane, rows at rest in one. Normally empty.
 create index outbox_events_misfiled_idx on public.outbox_events (id)
-  where (status in ('pending', 'failed', 'processing')) = (lane is null or lane = 'gone');
+  where (at_rest is null) = (lane is null or lane = 'gone');
 
 create table public.outbox_dormant_event_types (
   event_type text collate "C" primary key

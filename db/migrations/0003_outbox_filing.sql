@@ -25,7 +25,7 @@ begin
       from left_behind l cross join lateral (
         select e.id, e.lane, e.blocked_by from public.outbox_events e
         where e.aggregate_type = l.aggregate_type and e.aggregate_id = l.aggregate_id
-          and e.status in ('pending', 'failed', 'processing') and e.lane is distinct from 'queued'
+          and e.at_rest is null and e.lane is distinct from 'queued'
         -- A fence: with the lane known, a table without statistics has all barred rows of all aggregates read.
         offset 0) e
       where e.lane = 'barred' and e.blocked_by = l.event_type
@@ -48,6 +48,12 @@ begin
   end loop;
 end $$;
 
+-- The lane of an active row by its time alone. Parsed when created, so no search_path can change what it means.
+create function public.outbox_lane_by_time(p_status text, p_available_at timestamptz) returns text
+language sql volatile
+return case when p_available_at operator(pg_catalog.<=) pg_catalog.clock_timestamp() then 'ready'
+  when p_status operator(pg_catalog.=) 'processing' then 'held' else 'timed' end;
+
 -- Files a row that a producer wrote by plain INSERT or COPY.
 create function public.outbox_file_insert() returns trigger
 language plpgsql volatile security definer
@@ -57,14 +63,10 @@ as $$
 declare
   v_before record;
 begin
-  if new.available_at > clock_timestamp() then
-    new.lane := 'timed';
-    return new;
-  end if;
-  new.lane := 'ready';
+  new.lane := public.outbox_lane_by_time(new.status, new.available_at);
   -- A row behind another one of this very transaction can be queued right here: both become visible
   -- together, so nobody can end the first without seeing the second. No transaction id yet: no such row.
-  if pg_current_xact_id_if_assigned() is null then
+  if new.lane <> 'ready' or pg_current_xact_id_if_assigned() is null then
     return new;
   end if;
   select b.id, b.writer, b.waited into v_before from (
@@ -79,7 +81,7 @@ begin
      from (select e.id, e.xmin as writer, e.waited, e.event_type
            from public.outbox_events e
            where e.aggregate_type = new.aggregate_type and e.aggregate_id = new.aggregate_id
-             and e.status in ('pending', 'failed', 'processing') and e.lane is distinct from 'queued'
+             and e.at_rest is null and e.lane is distinct from 'queued'
              and (e.created_at, e.id) < (new.created_at, new.id)
            order by e.created_at desc, e.id desc limit 8) h
      where h.event_type = new.event_type limit 1)
@@ -97,28 +99,28 @@ create trigger outbox_events_file_insert before insert on public.outbox_events
 for each row when (new.lane is null and new.status in ('pending', 'failed', 'processing'))
 execute function public.outbox_file_insert();
 
--- Files a row anew after an UPDATE that knew nothing of lanes: the functions of the rail move the lane
--- themselves, so an unchanged lane beside a changed place or status means a hand did it.
+-- Files a row anew after an UPDATE that knew nothing of lanes: the functions of the rail move the lane themselves, so an
+-- unchanged lane beside a changed place or status means a hand did it. But a claim of many leaves its rows in the ready
+-- lane, and one that a hand made is as good as that. Afterwards and not before, as a trigger that may change the row has
+-- every update lock it first, each acknowledgement too.
 create function public.outbox_file_update() returns trigger
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  new.blocked_by := null;
-  if new.status in ('pending', 'failed', 'processing') then
-    new.lane := case when new.available_at > clock_timestamp() then 'timed' else 'ready' end;
-  elsif old.lane is not null then
-    new.lane := 'gone';
-  end if;
-  return new;
+  update public.outbox_events e
+  set blocked_by = null, lane = case when e.at_rest is null then public.outbox_lane_by_time(e.status, e.available_at) else 'gone' end
+  where e.id = new.id and (e.at_rest is null or e.lane is not null);
+  return null;
 end $$;
 
-create trigger outbox_events_file_update before update on public.outbox_events
+create trigger outbox_events_file_update after update on public.outbox_events
 for each row when (
   new.lane is not distinct from old.lane
-  and (new.status, new.available_at, new.created_at, new.id, new.aggregate_type, new.aggregate_id, new.event_type)
-    is distinct from
-    (old.status, old.available_at, old.created_at, old.id, old.aggregate_type, old.aggregate_id, old.event_type))
+  and ((new.lane is distinct from 'ready' or new.status <> 'processing')
+      and (new.status, new.available_at) is distinct from (old.status, old.available_at)
+    or (new.created_at, new.id, new.aggregate_type, new.aggregate_id, new.event_type)
+      is distinct from (old.created_at, old.id, old.aggregate_type, old.aggregate_id, old.event_type)))
 execute function public.outbox_file_update();
 
 -- A row left its place by hand, through UPDATE or DELETE: whoever stood behind it must learn of it.
@@ -133,14 +135,14 @@ end $$;
 
 create trigger outbox_events_leave_update after update on public.outbox_events
 for each row when (
-  old.lane in ('ready', 'timed', 'queued', 'barred', 'suspect')
+  old.lane <> 'gone'
   and (new.lane = 'gone'
     or (new.created_at, new.id, new.aggregate_type, new.aggregate_id, new.event_type)
       is distinct from (old.created_at, old.id, old.aggregate_type, old.aggregate_id, old.event_type)))
 execute function public.outbox_leave();
 
 create trigger outbox_events_leave_delete after delete on public.outbox_events
-for each row when (old.lane in ('ready', 'timed', 'queued', 'barred', 'suspect'))
+for each row when (old.lane <> 'gone')
 execute function public.outbox_leave();
 
 -- A row at rest was reopened by hand: the younger rows of its aggregate are touched, so that a claim that has not seen
@@ -153,7 +155,7 @@ as $$
 begin
   update public.outbox_events y set waited = true
   where y.aggregate_type = new.aggregate_type and y.aggregate_id = new.aggregate_id
-    and y.status in ('pending', 'failed', 'processing') and y.lane is distinct from 'queued'
+    and y.at_rest is null and y.lane is distinct from 'queued'
     and (y.created_at, y.id) > (new.created_at, new.id);
   return null;
 end $$;
@@ -190,4 +192,5 @@ drop function public.outbox_reopen();
 drop function public.outbox_leave();
 drop function public.outbox_file_update();
 drop function public.outbox_file_insert();
+drop function public.outbox_lane_by_time(text, timestamptz);
 drop function public.outbox_unblock(text[], uuid[], text[]);

@@ -1,19 +1,42 @@
 -- migrate:up
 
--- Discards those of the given rows that are still due with their attempts used up, unless somebody else is at them.
--- Limits run parallel to types.
-create function public.outbox_discard_exhausted(p_event_ids uuid[], p_event_types text[], p_limits integer[], p_now timestamptz)
-returns void
+-- Discards up to 100 due rows of the given types whose attempts are used up, the oldest first, unless somebody else is at
+-- them: those of p_event_ids, or without them whatever is filed under its attempts. Limits run parallel to types.
+-- Returns how many.
+create function public.outbox_discard_exhausted(
+  p_event_types text[], p_limits integer[], p_now timestamptz, p_event_ids uuid[] default null)
+returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
-  v_rows uuid[];
+  v_rows uuid[] := p_event_ids;
 begin
+  if v_rows is null then
+    select array_agg(f.id) into v_rows from (
+      select e.id
+      from unnest(p_event_types, p_limits) t(event_type, max_attempts)
+      cross join lateral (
+        select x.id, x.created_at from generate_series(t.max_attempts, 20) b(tries) cross join lateral (
+          select e.id, e.created_at from public.outbox_events e
+          where e.event_type = t.event_type and e.tries = b.tries and e.available_at <= p_now
+          order by e.created_at, e.id limit 100) x
+        union all
+        -- A window of those whose time has come; all that wait for theirs are never looked at.
+        select d.id, d.created_at from (values ('timed'), ('held')) l(lane) cross join lateral (
+          select e.id, e.created_at, e.attempts from public.outbox_events e
+          where e.event_type = t.event_type and e.lane in ('timed', 'held') and e.lane = l.lane and e.due_at <= p_now
+          order by e.due_at limit 400) d
+        where d.attempts >= t.max_attempts) e
+      order by e.created_at, e.id limit 100) f;
+  end if;
+  if v_rows is null then
+    return 0;
+  end if;
   with held as materialized (
     select e.id from public.outbox_events e
-    where e.id = any (p_event_ids) and e.status in ('pending', 'failed', 'processing') and e.available_at <= p_now
+    where e.id = any (v_rows) and e.at_rest is null and e.available_at <= p_now
       and e.attempts >= (select t.max_attempts from unnest(p_event_types, p_limits) t(event_type, max_attempts)
                          where t.event_type = e.event_type)
     for no key update skip locked
@@ -27,7 +50,10 @@ begin
     returning e.id
   )
   select array_agg(d.id) into v_rows from discarded d;
-  perform public.outbox_after_end(v_rows);
+  if v_rows is not null then
+    perform public.outbox_after_end(v_rows);
+  end if;
+  return coalesce(cardinality(v_rows), 0);
 end $$;
 
 -- What follows when rows end: a discarded one whose type halts on discard stops its aggregate, and whoever was
@@ -41,7 +67,7 @@ begin
   insert into public.outbox_halted_aggregates (aggregate_type, aggregate_id, event_id, event_type, reason)
   select e.aggregate_type, e.aggregate_id, e.id, e.event_type, e.metadata ->> 'discardReason'
   from public.outbox_events e join public.outbox_event_policies p using (event_type)
-  where e.id = any (p_event_ids) and e.status = 'discarded' and p.on_discard = 'halt'
+  where e.id = any (p_event_ids) and e.at_rest = 'discarded' and p.on_discard = 'halt'
   order by e.aggregate_type, e.aggregate_id, e.created_at
   on conflict do nothing;
   perform public.outbox_unblock(array_agg(e.aggregate_type), array_agg(e.aggregate_id), array_agg(e.event_type))
@@ -67,7 +93,7 @@ begin
     -- What another claim is parking at this moment is left to it: two that waited for each other's rows could deadlock.
     select e.id, e.created_at, e.aggregate_type, e.aggregate_id, e.event_type
     from unnest(p_event_ids) k(id) join public.outbox_events e on e.id = k.id
-    where e.status in ('pending', 'failed', 'processing') and e.lane in ('ready', 'timed', 'barred', 'suspect')
+    where e.at_rest is null and e.lane in ('ready', 'timed', 'held', 'barred')
       and e.available_at <= clock_timestamp()  -- or somebody whom the blocker does not concern has claimed it meanwhile
     for no key update of e skip locked
   )
@@ -78,14 +104,14 @@ begin
   left join lateral (
     select o.id from public.outbox_events o
     where o.aggregate_type = y.aggregate_type and o.aggregate_id = y.aggregate_id
-      and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
+      and o.at_rest is null and o.lane is distinct from 'queued'
       and (o.created_at, o.id) < (y.created_at, y.id) and o.event_type = y.event_type
     order by o.created_at, o.id limit 1) own on true
   -- The nearest of the older ones, so that ending one frees one row and not all that stand behind it.
   left join lateral (
     select o.id, o.event_type from public.outbox_events o
     where o.aggregate_type = y.aggregate_type and o.aggregate_id = y.aggregate_id
-      and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
+      and o.at_rest is null and o.lane is distinct from 'queued'
       and (o.created_at, o.id) < (y.created_at, y.id) and o.event_type <> all (p_exempt)
     order by o.created_at desc, o.id desc limit 1) near on own.id is null
   left join public.outbox_halted_aggregates halt
@@ -94,7 +120,7 @@ begin
 
   with held as materialized (
     select b.id from public.outbox_events b
-    where b.id in (select u.id from unnest(v_blockers) u(id)) and b.status in ('pending', 'failed', 'processing')
+    where b.id in (select u.id from unnest(v_blockers) u(id)) and b.at_rest is null
     for no key update skip locked
   ), marked as (
     -- Marked once more where it is marked already: a lock alone would leave no trace, and a transaction under an older
@@ -122,4 +148,4 @@ end $$;
 -- migrate:down
 drop function public.outbox_park(uuid[], text[]);
 drop function public.outbox_after_end(uuid[]);
-drop function public.outbox_discard_exhausted(uuid[], text[], integer[], timestamptz);
+drop function public.outbox_discard_exhausted(text[], integer[], timestamptz, uuid[]);

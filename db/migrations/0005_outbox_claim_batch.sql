@@ -5,9 +5,11 @@
 -- p_since passes over ready rows created before that event: for a caller that has just found none there, while a snapshot
 -- held open keeps the entries of rows long gone in the index.
 -- p_suspects: true hands out only events that must run alone, false none of them, null makes no difference.
+-- p_many: from so many rows on they stay in the ready lane, where no index has to learn that they are in flight. Each later
+-- claim passes over them, which is nothing beside many. Fewer are filed: handlers that take long make many small claims.
 create function public.outbox_claim_events(
   p_event_types text[], p_known_event_types text[], p_limit integer, p_visibility_seconds integer, p_max_attempts integer,
-  p_holder uuid default null, p_suspects boolean default null, p_since uuid default null)
+  p_holder uuid default null, p_suspects boolean default null, p_since uuid default null, p_many integer default 128)
 returns setof public.outbox_events
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -20,16 +22,21 @@ declare
   v_limits integer[];
   v_exempt text[];
   v_window integer := p_limit;
-  v_exhausted uuid[];
+  v_exhausted integer;
+  v_spent uuid[];
+  v_spared uuid[] := '{}';
   v_seen integer;
   v_enough boolean;
   v_free tid[];
   v_taken tid[] := '{}';
+  v_many boolean;
   v_blocked uuid[];
   v_parked uuid[] := '{}';
   v_since constant timestamptz := (select e.created_at from public.outbox_events e where e.id = p_since);
   v_after_at timestamptz := '-infinity';
   v_after_id uuid := '00000000-0000-0000-0000-000000000000';
+  v_last_at timestamptz;
+  v_last_id uuid;
 begin
   select array_agg(t.event_type), array_agg(coalesce(p.max_attempts, p_max_attempts)) into v_types, v_limits
   from (select distinct u.event_type from unnest(p_event_types) u(event_type) where btrim(u.event_type) <> '') t
@@ -43,82 +50,65 @@ begin
     union select d.event_type from public.outbox_dormant_event_types d) x
   where x.event_type <> all (v_types);
 
-  -- Up to 100 due rows whose attempts are used up, oldest first, wherever they are filed.
-  select array_agg(x.id) into v_exhausted from (
-    select f.id, f.created_at from (
-      select e.id, e.created_at
-      from unnest(v_types, v_limits) t(event_type, max_attempts)
-      cross join lateral generate_series(t.max_attempts, 20) b(attempts)
-      cross join lateral (
-        select e.id, e.created_at from public.outbox_events e
-        where e.event_type = t.event_type and least(e.attempts, 20) = b.attempts and e.attempts > 0
-          and e.lane in ('ready', 'queued', 'barred', 'suspect') and e.available_at <= v_now
-        order by e.created_at, e.id limit 100) e
-      union all
-      -- A window of those whose time has come; all that wait for theirs are never looked at.
-      select e.id, e.created_at
-      from unnest(v_types, v_limits) t(event_type, max_attempts)
-      cross join lateral (
-        select e.id, e.created_at, e.attempts from public.outbox_events e
-        where e.event_type = t.event_type and e.lane = 'timed' and e.available_at <= v_now
-        order by e.available_at limit 400) e
-      where e.attempts >= t.max_attempts
-    ) f order by f.created_at, f.id limit 100) x;
-  if v_exhausted is not null then
-    perform public.outbox_discard_exhausted(v_exhausted, v_types, v_limits, v_now);
-  end if;
+  v_exhausted := public.outbox_discard_exhausted(v_types, v_limits, v_now);
 
   loop
     -- The oldest due rows after the last one seen, by type and from four places, merged; those with nothing older in
     -- their way are locked. Whatever reopens an older row touches the younger ones, so that a claim that did not see it
     -- does not find them where it saw them either.
     with front as materialized (
-      select f.* from (
-        select r.*
+      select f.tid, f.created_at, f.id, f.aggregate_type, f.aggregate_id, f.event_type,
+        f.attempts >= f.max_attempts as spent
+      from (
+        select r.*, t.max_attempts
         from unnest(v_types, v_limits) t(event_type, max_attempts) cross join lateral (
           select e.ctid as tid, e.created_at, e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.attempts
           from public.outbox_events e
-          where e.event_type = t.event_type and e.lane = 'ready'
-            and (e.created_at, e.id) > (greatest(v_after_at, v_since), v_after_id)
-            and e.attempts < t.max_attempts and e.available_at <= v_now
+          where e.event_type = t.event_type and e.lane = 'ready' and e.at_rest is null and e.crashes < 3
+            and (e.created_at, e.id) > (greatest(v_after_at, v_since), v_after_id) and e.available_at <= v_now
           order by e.created_at, e.id limit v_window) r
         where p_suspects is distinct from true
         union all
-        select d.*
-        from unnest(v_types, v_limits) t(event_type, max_attempts) cross join lateral (
-          select e.ctid as tid, e.created_at, e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.attempts
+        -- What waited for its time, and leases that ran out.
+        select d.tid, d.created_at, d.id, d.aggregate_type, d.aggregate_id, d.event_type, d.attempts, t.max_attempts
+        from unnest(v_types, v_limits) t(event_type, max_attempts) cross join lateral (values ('timed'), ('held')) l(lane) cross join lateral (
+          select e.ctid as tid, e.created_at, e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.attempts, e.crashes
           from public.outbox_events e
-          where e.event_type = t.event_type and e.lane = 'timed' and e.available_at <= v_now
-          order by e.available_at limit greatest(400, v_window)) d
-        where p_suspects is distinct from true and d.attempts < t.max_attempts and (d.created_at, d.id) > (v_after_at, v_after_id)
+          where e.event_type = t.event_type and e.lane in ('timed', 'held') and e.lane = l.lane and e.due_at <= v_now
+          order by e.due_at limit greatest(400, v_window)) d
+        where p_suspects is distinct from true and d.crashes < 3 and (d.created_at, d.id) > (v_after_at, v_after_id)
         union all
-        select b.*
+        select b.*, t.max_attempts
         from unnest(v_types, v_limits) t(event_type, max_attempts)
         cross join unnest(v_exempt) x(event_type) cross join lateral (
           select e.ctid as tid, e.created_at, e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.attempts
           from public.outbox_events e
-          where e.event_type = t.event_type and e.blocked_by = x.event_type and e.lane = 'barred'
-            and (e.created_at, e.id) > (v_after_at, v_after_id)
-            and e.attempts < t.max_attempts and e.available_at <= v_now
+          where e.event_type = t.event_type and e.blocked_by = x.event_type and e.lane = 'barred' and e.crashes < 3
+            and (e.created_at, e.id) > (v_after_at, v_after_id) and e.available_at <= v_now
           order by e.created_at, e.id limit v_window) b
         where p_suspects is distinct from true
         union all
-        select s.*
+        select s.*, t.max_attempts
         from unnest(v_types, v_limits) t(event_type, max_attempts) cross join lateral (
           select e.ctid as tid, e.created_at, e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.attempts
           from public.outbox_events e
-          where e.event_type = t.event_type and e.lane = 'suspect'
-            and (e.created_at, e.id) > (v_after_at, v_after_id)
-            and e.attempts < t.max_attempts and e.available_at <= v_now
+          where e.event_type = t.event_type and e.crashes >= 3 and e.at_rest is null
+            and e.lane in ('ready', 'timed', 'held', 'barred') and (e.lane <> 'barred' or e.blocked_by = any (v_exempt))
+            and (e.created_at, e.id) > (v_after_at, v_after_id) and e.available_at <= v_now
           order by e.created_at, e.id limit v_window) s
         where p_suspects is distinct from false
       ) f order by f.created_at, f.id limit v_window
+    ), spent as materialized (
+      -- A lease that ran out on the last attempt, a retry that another consumer allowed. They go first: the others are left
+      -- to the next round.
+      select f.id from front f where f.spent and f.id <> all (v_spared)
+      order by f.created_at, f.id limit 100 - v_exhausted
     ), judged as materialized (
       select y.tid, y.created_at, y.id,
         exists (
           select from public.outbox_events o
           where o.aggregate_type = y.aggregate_type and o.aggregate_id = y.aggregate_id
-            and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
+            and o.at_rest is null and o.lane is distinct from 'queued'
             and (o.created_at, o.id) < (y.created_at, y.id) and o.event_type <> all (v_exempt))
         or exists (select from public.outbox_events o where o.lane = 'queued') and exists (
           select from public.outbox_events o
@@ -127,41 +117,53 @@ begin
         or exists (select from public.outbox_halted_aggregates) and exists (
           select from public.outbox_halted_aggregates h
           where h.aggregate_type = y.aggregate_type and h.aggregate_id = y.aggregate_id) as blocked
-      from front y
+      from front y where not y.spent and not exists (select from spent)
     ), wanted as materialized (
       select j.tid, j.created_at, j.id from judged j where not j.blocked
       order by j.created_at, j.id limit p_limit - cardinality(v_taken)
     ), locked as materialized (
       select e.ctid as tid, w.tid as seen
       from wanted w join public.outbox_events e on e.ctid = w.tid
-      where e.status in ('pending', 'failed', 'processing') and e.lane in ('ready', 'timed', 'barred', 'suspect')
-        and e.available_at <= v_now
+      where e.at_rest is null and e.lane in ('ready', 'timed', 'held', 'barred') and e.available_at <= v_now
       for no key update of e skip locked
     )
     -- Where there are enough, the next round goes on behind the last wanted: others may hold some of them.
-    select (select count(*) from front), n.enough, (select array_agg(l.tid) from locked l where l.tid = l.seen),
+    select (select count(*) from front), (select array_agg(s.id) from spent s), n.enough,
+      (select array_agg(l.tid) from locked l where l.tid = l.seen),
       (select array_agg(j.id) from judged j where j.blocked and (j.created_at, j.id) <= (last.created_at, last.id)),
       last.created_at, last.id
-    into v_seen, v_enough, v_free, v_blocked, v_after_at, v_after_id
+    into v_seen, v_spent, v_enough, v_free, v_blocked, v_last_at, v_last_id
     from (select count(*) = p_limit - cardinality(v_taken) as enough from wanted) n
     left join lateral (
       select f.created_at, f.id from front f where not n.enough union all
       select w.created_at, w.id from wanted w where n.enough
       order by 1 desc, 2 desc limit 1) last on true;
 
+    if v_spent is not null then
+      v_exhausted := v_exhausted + public.outbox_discard_exhausted(v_types, v_limits, v_now, v_spent);
+      v_spared := v_spared || v_spent;  -- what others hold
+      continue;
+    end if;
+    v_after_at := coalesce(v_last_at, v_after_at);
+    v_after_id := v_last_id;
     v_taken := v_taken || v_free;
     v_parked := v_parked || v_blocked;
     exit when cardinality(v_taken) >= p_limit or v_seen < v_window and not v_enough or cardinality(v_parked) >= 500;
     v_window := case when v_enough then p_limit else 500 end;
   end loop;
 
+  v_many := cardinality(v_taken) >= p_many;
   return query
   update public.outbox_events e
-  set status = 'processing', attempts = e.attempts + 1, lane = 'timed', blocked_by = null, held_by = p_holder,
+  set status = 'processing', attempts = e.attempts + 1, held_by = p_holder, blocked_by = null,
+    lane = case when v_many and e.lane = 'ready' and e.status <> 'processing' and e.crashes < 3 then 'ready' else 'held' end,
     available_at = v_now + make_interval(secs => p_visibility_seconds),
     metadata = e.metadata || jsonb_build_object('lastClaimedAt', v_now_text, 'claimToken', gen_random_uuid()::text)
   where e.ctid = any (v_taken)
   returning e.*;
+  if v_many then
+    update public.outbox_workers w set claimed_until = v_after_at where w.holder = p_holder and w.claimed_until < v_after_at;
+  end if;
 
   if v_parked <> '{}' then
     perform public.outbox_park(v_parked, v_exempt);
@@ -193,4 +195,4 @@ end $$;
 
 -- migrate:down
 drop function public.outbox_claim_batch(text[], text[], integer, integer, integer);
-drop function public.outbox_claim_events(text[], text[], integer, integer, integer, uuid, boolean, uuid);
+drop function public.outbox_claim_events(text[], text[], integer, integer, integer, uuid, boolean, uuid, integer);

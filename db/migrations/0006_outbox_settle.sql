@@ -40,7 +40,7 @@ begin
   return query
   select a.id, case when (a.id, a.token) in (select d.id, d.token from unnest(v_done, v_tokens) d(id, token))
     then 'processed' else coalesce((
-    select case when e.status = 'processed' and e.metadata ->> 'claimToken' = a.token then 'repeated' end
+    select case when e.at_rest = 'processed' and e.metadata ->> 'claimToken' = a.token then 'repeated' end
     from public.outbox_events e where e.id = a.id), 'lost') end
   from unnest(p_event_ids, p_claim_tokens) with ordinality a(id, token, ord)
   order by a.ord;
@@ -72,7 +72,7 @@ begin
   update public.outbox_events e
   set status = 'pending', attempts = greatest(0, e.attempts - 1),
     available_at = v_now + make_interval(secs => v_delay),
-    lane = case when v_delay > 0 then 'timed' when e.crashes >= 3 then 'suspect' else 'ready' end, blocked_by = null
+    lane = case when v_delay > 0 then 'timed' else 'ready' end, blocked_by = null
   from (select distinct u.id, u.token from unnest(p_event_ids, p_claim_tokens) u(id, token) order by u.id) a
   where e.id = a.id and e.status = 'processing' and e.metadata ->> 'claimToken' = a.token;
   get diagnostics v_released = row_count;
@@ -93,32 +93,10 @@ begin
   perform public.outbox_check_pairs(p_event_ids, p_claim_tokens, 'outbox_extend_invalid_input');
   return query
   update public.outbox_events e
-  set available_at = v_until, lane = 'timed', blocked_by = null
+  set available_at = v_until, lane = 'held', blocked_by = null
   from (select distinct u.id, u.token from unnest(p_event_ids, p_claim_tokens) u(id, token) order by u.id) a
   where e.id = a.id and e.status = 'processing' and e.metadata ->> 'claimToken' = a.token
   returning e.id;
-end $$;
-
--- Gives back whatever of the given types the holder has claimed but does not know of, because the reply of a claim got
--- lost after its commit: all it holds except p_known_event_ids. Returns how many.
-create function public.outbox_recover_claims(p_holder uuid, p_event_types text[], p_known_event_ids uuid[]) returns integer
-language plpgsql volatile security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
-as $$
-declare
-  v_recovered integer;
-begin
-  update public.outbox_events e
-  set status = 'pending', attempts = greatest(0, e.attempts - 1), available_at = clock_timestamp(), blocked_by = null,
-    lane = case when e.crashes >= 3 then 'suspect' else 'ready' end
-  where e.id in (
-    select h.id from public.outbox_events h
-    where h.event_type = any (p_event_types) and h.lane = 'timed' and h.status = 'processing'
-      and h.held_by = p_holder and h.id <> all (coalesce(p_known_event_ids, '{}'))
-    for no key update skip locked);
-  get diagnostics v_recovered = row_count;
-  return v_recovered;
 end $$;
 
 create function public.outbox_check_pairs(p_event_ids uuid[], p_claim_tokens text[], p_message text) returns void
@@ -142,7 +120,6 @@ begin
 end $$;
 
 -- migrate:down
-drop function public.outbox_recover_claims(uuid, text[], uuid[]);
 drop function public.outbox_extend_leases(uuid[], text[], integer);
 drop function public.outbox_release_unprocessed(uuid[], text[], integer);
 drop function public.outbox_mark_processed(uuid, text, jsonb);

@@ -1,13 +1,20 @@
 -- migrate:up
 
+-- How often an event has been snoozed. Anyone may have written into its metadata: what is no number counts as 0.
+create function public.outbox_snoozes(p_metadata jsonb) returns numeric
+language sql immutable parallel safe
+return case when pg_catalog.jsonb_typeof(p_metadata operator(pg_catalog.->) 'snoozeCount') operator(pg_catalog.=) 'number'
+  then (p_metadata operator(pg_catalog.->>) 'snoozeCount')::numeric else 0 end;
+
 -- Many unsuccessful ends in one statement, one outcome each: failed, discarded, snoozed or missed. The arrays run
 -- parallel; p_outcomes takes retry, discard, snooze. p_reasons names why a discard happened (blank: permanent_error)
--- and p_delays says in seconds how long a retry or snooze waits (negative: by backoff or p_snooze_seconds).
+-- and p_delays says in seconds how long a retry or snooze waits (negative: by backoff or p_snooze_seconds). An event that
+-- has been snoozed p_max_snoozes times, or as often as the policy of its type allows, is discarded instead of once more.
 create function public.outbox_mark_failed_many(
   p_event_ids uuid[], p_claim_tokens text[], p_errors text[], p_outcomes text[],
   p_reasons text[] default null, p_delays integer[] default null,
   p_base_delay_seconds integer default 60, p_max_delay_seconds integer default 3600,
-  p_max_attempts integer default 8, p_snooze_seconds integer default 300)
+  p_max_attempts integer default 8, p_snooze_seconds integer default 300, p_max_snoozes integer default null)
 returns setof public.outbox_outcome
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -38,8 +45,8 @@ begin
     where a.id is not null
     order by a.id, a.token, a.ord
   ), held as materialized (
-    select e.id, a.token, e.attempts, left(a.error, 2000) as error, a.delay, p.max_snoozes,
-      case when jsonb_typeof(e.metadata -> 'snoozeCount') = 'number' then (e.metadata ->> 'snoozeCount')::numeric else 0 end as snoozes,
+    select e.id, a.token, e.attempts, left(a.error, 2000) as error, a.delay,
+      public.outbox_snoozes(e.metadata) as snoozes, coalesce(p.max_snoozes, p_max_snoozes) as max_snoozes,
       a.outcome, coalesce(nullif(a.reason, ''), 'permanent_error') as reason, coalesce(p.max_attempts, v_limit) as max_attempts
     from asked a
     join public.outbox_events e on e.id = a.id
@@ -103,4 +110,5 @@ end $$;
 
 -- migrate:down
 drop function public.outbox_mark_failed(uuid, text, text, text, integer, integer, integer, integer);
-drop function public.outbox_mark_failed_many(uuid[], text[], text[], text[], text[], integer[], integer, integer, integer, integer);
+drop function public.outbox_mark_failed_many(uuid[], text[], text[], text[], text[], integer[], integer, integer, integer, integer, integer);
+drop function public.outbox_snoozes(jsonb);

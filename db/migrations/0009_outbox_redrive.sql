@@ -34,12 +34,12 @@ begin
       cross join lateral (
         select o.id from public.outbox_events o
         where o.aggregate_type = a.aggregate_type and o.aggregate_id = a.aggregate_id
-          and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
+          and o.at_rest is null and o.lane is distinct from 'queued'
         offset 0) o  -- a fence: under statistics of an idle rail the plan would begin with all that is active
       where o.id <> all (v_locked)
     ), held as materialized (
       select y.id from public.outbox_events y
-      where y.id in (select w.id from waiting w) and y.status in ('pending', 'failed', 'processing')
+      where y.id in (select w.id from waiting w) and y.at_rest is null
       order by y.id for no key update
     )
     select (select count(*) from waiting), array_agg(h.id) into v_found, v_held from held h;
@@ -53,7 +53,7 @@ begin
   where e.id = any (p_event_ids) and exists (
     select from public.outbox_events o
     where o.aggregate_type = e.aggregate_type and o.aggregate_id = e.aggregate_id
-      and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
+      and o.at_rest is null and o.lane is distinct from 'queued'
       and o.status = 'processing' and o.available_at > v_now and (o.created_at, o.id) > (e.created_at, e.id)
     offset 0);
 
@@ -64,7 +64,7 @@ begin
         'redrivenAt', v_now, 'redrivenBy', p_by, 'redriveReason', p_reason, 'redriveCount',
         1 + case when jsonb_typeof(e.metadata -> 'redriveCount') = 'number' then (e.metadata ->> 'redriveCount')::numeric else 0 end)
     -- "is true" keeps the plan from reading every discarded row by their index.
-    where e.id = any (p_event_ids) and (e.status = 'discarded') is true and e.id <> all (v_busy)
+    where e.id = any (p_event_ids) and (e.at_rest = 'discarded') is true and e.id <> all (v_busy)
     returning e.id)
   select coalesce(array_agg(r.id), '{}') into v_redriven from reopened r;
 
@@ -117,7 +117,7 @@ begin
   end if;
   delete from public.outbox_events e where e.ctid = any (array(
     select p.ctid from public.outbox_events p
-    where p.status = 'processed' and coalesce(p.processed_at, p.created_at) < v_now - make_interval(secs => p_keep_seconds)
+    where p.at_rest = 'processed' and coalesce(p.processed_at, p.created_at) < v_now - make_interval(secs => p_keep_seconds)
     order by coalesce(p.processed_at, p.created_at) limit v_limit for update skip locked));
   get diagnostics v_total = row_count;
   if p_keep_discarded_seconds is null then
@@ -125,7 +125,7 @@ begin
   end if;
   delete from public.outbox_events e where e.ctid = any (array(
     select d.ctid from public.outbox_events d
-    where d.status = 'discarded' and d.created_at < v_now - make_interval(secs => p_keep_discarded_seconds)
+    where d.at_rest = 'discarded' and d.created_at < v_now - make_interval(secs => p_keep_discarded_seconds)
       and not exists (select from public.outbox_halted_aggregates h where h.event_id = d.id)
     order by d.event_type, d.created_at limit v_limit for update skip locked));
   get diagnostics v_deleted = row_count;

@@ -24,11 +24,10 @@ begin
 
   with lost as (
     select e.id from public.outbox_events e
-    where (e.status in ('pending', 'failed', 'processing')) = (e.lane is null or e.lane = 'gone')
+    where (e.at_rest is null) = (e.lane is null or e.lane = 'gone')
     order by e.id limit v_limit for no key update skip locked)
   update public.outbox_events e
-  set blocked_by = null, lane = case when e.status in ('processed', 'discarded') then null
-    when e.available_at > clock_timestamp() then 'timed' else 'ready' end
+  set blocked_by = null, lane = case when e.at_rest is null then public.outbox_lane_by_time(e.status, e.available_at) end
   from lost l where e.id = l.id;
   get diagnostics v_healed = row_count;
 
@@ -40,7 +39,7 @@ begin
     select e.id, e.aggregate_type, e.aggregate_id, e.event_type, exists (
         select from public.outbox_events o
         where o.aggregate_type = e.aggregate_type and o.aggregate_id = e.aggregate_id and o.event_type = e.event_type
-          and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued' and o.waited
+          and o.at_rest is null and o.lane is distinct from 'queued' and o.waited
           and (o.created_at, o.id) < (e.created_at, e.id)) as led
     into v_next
     from public.outbox_events e
@@ -66,7 +65,7 @@ begin
       else exists (
         select from public.outbox_events o
         where o.aggregate_type = e.aggregate_type and o.aggregate_id = e.aggregate_id and o.event_type = e.blocked_by
-          and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued' and o.waited
+          and o.at_rest is null and o.lane is distinct from 'queued' and o.waited
           and (o.created_at, o.id) < (e.created_at, e.id)) end as led
     from public.outbox_events e
     where e.lane = 'barred' and (e.event_type, e.blocked_by, e.created_at, e.id)
@@ -103,12 +102,12 @@ set jit = off set enable_nestloop = off
 as $$
   with active as materialized (
     select e.id, e.created_at, e.aggregate_type, e.aggregate_id, e.event_type, e.lane, e.blocked_by, e.waited
-    from public.outbox_events e where e.status in ('pending', 'failed', 'processing')
+    from public.outbox_events e where e.at_rest is null
   )
   select 'unfiled', a.id from active a where a.lane is null or a.lane = 'gone'
   union all
   select 'filed_at_rest', e.id from public.outbox_events e
-  where e.status in ('processed', 'discarded') and e.lane in ('ready', 'timed', 'queued', 'barred', 'suspect')
+  where e.at_rest is not null and e.lane <> 'gone'
   union all
   select 'queued_behind_nothing', q.id from active q
   where q.lane = 'queued' and not exists (

@@ -21,7 +21,7 @@ begin
   with held as materialized (
     -- In id order, so that two overlapping calls cannot lock in opposite directions.
     select e.id from public.outbox_events e
-    where e.id = any (p_event_ids) and e.status in ('pending', 'failed', 'processing')
+    where e.id = any (p_event_ids) and e.at_rest is null
     order by e.id for no key update
   ), ended as (
     update public.outbox_events e
@@ -29,7 +29,7 @@ begin
       metadata = e.metadata || jsonb_build_object('discardReason', 'operator', 'discardedAt', v_now,
         'finalAttempts', e.attempts, 'discardedBy', p_by, 'discardNote', p_reason)
     from held h
-    where e.id = h.id and e.status in ('pending', 'failed', 'processing')
+    where e.id = h.id and e.at_rest is null
       and not (e.status = 'processing' and e.available_at > v_now)
     returning e.id
   )

@@ -1,118 +1,44 @@
 -- migrate:up
 
--- All types that have events which are not processed, by hopping along the indexes from one type to the next.
-create function public.outbox_types() returns setof text
-language plpgsql stable security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
-as $$
-begin
-  return query
-  with recursive ready(event_type) as (
-    (select e.event_type from public.outbox_events e where e.lane = 'ready' order by e.event_type limit 1)
-    union all
-    select (select e.event_type from public.outbox_events e where e.lane = 'ready' and e.event_type > r.event_type
-            order by e.event_type limit 1) from ready r where r.event_type is not null
-  ), timed(event_type) as (
-    (select e.event_type from public.outbox_events e where e.lane = 'timed' order by e.event_type limit 1)
-    union all
-    select (select e.event_type from public.outbox_events e where e.lane = 'timed' and e.event_type > t.event_type
-            order by e.event_type limit 1) from timed t where t.event_type is not null
-  ), suspect(event_type) as (
-    (select e.event_type from public.outbox_events e where e.lane = 'suspect' order by e.event_type limit 1)
-    union all
-    select (select e.event_type from public.outbox_events e where e.lane = 'suspect' and e.event_type > s.event_type
-            order by e.event_type limit 1) from suspect s where s.event_type is not null
-  ), barred(event_type) as (
-    (select e.event_type from public.outbox_events e where e.lane = 'barred' order by e.event_type limit 1)
-    union all
-    select (select e.event_type from public.outbox_events e where e.lane = 'barred' and e.event_type > b.event_type
-            order by e.event_type limit 1) from barred b where b.event_type is not null
-  ), discarded(event_type) as (
-    (select e.event_type from public.outbox_events e where e.status = 'discarded' order by e.event_type limit 1)
-    union all
-    select (select e.event_type from public.outbox_events e where e.status = 'discarded' and e.event_type > d.event_type
-            order by e.event_type limit 1) from discarded d where d.event_type is not null
-  )
-  select x.event_type::text from (
-    select r.event_type from ready r union select t.event_type from timed t union select s.event_type from suspect s
-    union select b.event_type from barred b union select d.event_type from discarded d) x
-  where x.event_type is not null;
-end $$;
-
 create type public.outbox_type_overview as (
   event_type text, waiting bigint, due bigint, in_flight bigint, failed bigint, blocked bigint, discarded bigint,
   oldest_age_seconds double precision, per_second double precision, dormant boolean, unclaimed boolean);
 
--- Per event type, for people and for metrics: waiting is all that is active but not in flight; of it, due could be handled
--- now, failed has failed before and blocked stands behind another event. Each is counted up to p_cap, the blocked ones among
--- the first 10 * p_cap of all types, so the cost does not depend on what waits. per_second is the rate of the last minute, or
--- over the newest 10000 processed events of all types where those are younger. A type is unclaimed when its oldest due event
--- has waited for p_idle_seconds, no worker has said within a minute that it takes the type, and none of its events is
--- in flight or waits for a retry.
+-- Per event type, for people: waiting is all that is active but not in flight; of it, due could be handled now, failed has
+-- failed before and blocked stands behind another event; counted as outbox_counts does. per_second is the rate of the last
+-- minute, or over the newest 10000 processed events of all types where those are younger. A type is unclaimed when its
+-- oldest due event has waited for p_idle_seconds, no worker has said within a minute that it takes the type, and none of
+-- its events is in flight or waits for a retry.
 create function public.outbox_overview(p_cap integer default 10000, p_idle_seconds double precision default 300)
 returns setof public.outbox_type_overview
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off
 as $$
 declare
   v_now constant timestamptz := clock_timestamp();
-  v_cap constant integer := greatest(1, least(1000000, coalesce(p_cap, 10000)));
 begin
   return query
   with recent as materialized (
     select e.event_type, coalesce(e.processed_at, e.created_at) as ended_at from public.outbox_events e
-    where e.status = 'processed' and coalesce(e.processed_at, e.created_at) > v_now - interval '1 minute'
+    where e.at_rest = 'processed' and coalesce(e.processed_at, e.created_at) > v_now - interval '1 minute'
     order by coalesce(e.processed_at, e.created_at) desc limit 10000
   ), sample as (
     select case when count(*) < 10000 then 60 else greatest(0.001, date_part('epoch', v_now - min(r.ended_at))) end as seconds
     from recent r
   ), rates as materialized (
     select r.event_type, count(*) / (select s.seconds from sample s) as per_second from recent r group by r.event_type
-  ), queued as materialized (
-    -- In the order of their index, which the aggregate leads: one pass for all types.
-    select q.event_type, count(*) as behind from (
-      select e.event_type from public.outbox_events e where e.lane = 'queued'
-      order by e.aggregate_id, e.aggregate_type, e.event_type, e.created_at, e.id limit 10 * v_cap) q
-    group by q.event_type
-  ), types as materialized (
-    select a.event_type from public.outbox_types() a(event_type) union select r.event_type from rates r
-  ), counted as materialized (
-    select t.event_type, x.*,
-      (select count(*) from (select from public.outbox_events e where e.lane = 'ready' and e.event_type = t.event_type limit v_cap) c)
-        + (select count(*) from (select from public.outbox_events e where e.lane = 'suspect' and e.event_type = t.event_type limit v_cap) c)
-        as ready,
-      (select count(*) from (select from public.outbox_events e where e.lane = 'barred' and e.event_type = t.event_type limit v_cap) c)
-        + coalesce((select least(v_cap, q.behind) from queued q where q.event_type = t.event_type), 0) as blocked,
-      (select count(*) from (select from public.outbox_events e where e.status = 'discarded' and e.event_type = t.event_type limit v_cap) c)
-        as discarded,
-      date_part('epoch', v_now - least(
-        (select e.created_at from public.outbox_events e where e.lane = 'ready' and e.event_type = t.event_type
-         order by e.created_at limit 1),
-        (select e.created_at from public.outbox_events e where e.lane = 'suspect' and e.event_type = t.event_type
-         order by e.created_at limit 1),
-        (select e.available_at from public.outbox_events e
-         where e.lane = 'timed' and e.event_type = t.event_type and e.available_at <= v_now order by e.available_at limit 1)))
-        as oldest_age,
-      exists (select from public.outbox_dormant_event_types d where d.event_type = t.event_type) as dormant
-    from types t cross join lateral (
-      select count(*) filter (where c.status <> 'processing') as later,
-        count(*) filter (where c.status <> 'processing' and c.available_at <= v_now) as overdue,
-        count(*) filter (where c.status = 'processing') as in_flight, count(*) filter (where c.status = 'failed') as failed,
-        count(*) filter (where c.status in ('processing', 'failed') and c.available_at > v_now) as attended
-      from (select e.status, e.available_at from public.outbox_events e
-            where e.lane = 'timed' and e.event_type = t.event_type limit v_cap) c) x
   )
-  select c.event_type, c.ready + c.later + c.blocked, c.ready + c.overdue, c.in_flight, c.failed, c.blocked, c.discarded,
-    c.oldest_age, coalesce((select r.per_second from rates r where r.event_type = c.event_type), 0), c.dormant,
-    not c.dormant and coalesce(c.oldest_age, 0) > coalesce(p_idle_seconds, 300) and c.attended = 0
+  select coalesce(c.event_type, r.event_type)::text,
+    coalesce(c.due + c.later + c.blocked, 0), coalesce(c.due, 0), coalesce(c.in_flight, 0), coalesce(c.failed, 0),
+    coalesce(c.blocked, 0), coalesce(c.discarded, 0), c.oldest_age_seconds, coalesce(r.per_second, 0),
+    coalesce(c.dormant, exists (select from public.outbox_dormant_event_types d where d.event_type = r.event_type)),
+    coalesce(not c.dormant and c.oldest_age_seconds > coalesce(p_idle_seconds, 300) and not c.attended, false)
       and not exists (select from public.outbox_workers w
                       where c.event_type = any (w.event_types) and w.seen_at > v_now - interval '1 minute')
-  from counted c
-  order by c.event_type;
+  from public.outbox_counts(p_cap) c full join rates r on r.event_type = c.event_type
+  order by 1;
 end $$;
 
 create type public.outbox_blocked_aggregate as (
@@ -140,23 +66,26 @@ begin
           where not exists (select from public.outbox_dormant_event_types d where d.event_type = o.event_type)) t
     cross join lateral (
       (select e.id, e.created_at, e.aggregate_type, e.aggregate_id, e.event_type from public.outbox_events e
-       where e.lane = 'ready' and e.event_type = t.event_type and e.created_at < v_before
+       where e.lane = 'ready' and e.at_rest is null and e.crashes < 3 and e.event_type = t.event_type and e.created_at < v_before
        order by e.created_at, e.id limit 200)
       union all
       (select e.id, e.created_at, e.aggregate_type, e.aggregate_id, e.event_type from public.outbox_events e
-       where e.lane = 'suspect' and e.event_type = t.event_type and e.created_at < v_before
+       where e.crashes >= 3 and e.at_rest is null and e.lane in ('ready', 'timed', 'held', 'barred') and e.lane = 'ready'
+         and e.event_type = t.event_type and e.created_at < v_before
        order by e.created_at, e.id limit 200)
       union all
-      (select e.id, e.created_at, e.aggregate_type, e.aggregate_id, e.event_type from public.outbox_events e
-       where e.lane = 'timed' and e.event_type = t.event_type and e.created_at < v_before
-       order by e.available_at limit 200)) c
+      (select e.id, e.created_at, e.aggregate_type, e.aggregate_id, e.event_type
+       from (values ('timed'), ('held')) l(lane) cross join lateral (
+         select e.* from public.outbox_events e
+         where e.lane in ('timed', 'held') and e.lane = l.lane and e.event_type = t.event_type and e.created_at < v_before
+         order by e.due_at limit 200) e)) c
   ), heads as materialized (
     select c.id, c.created_at, c.aggregate_type, c.aggregate_id from candidates c
     -- In two parts, as no one index holds both.
     where (exists (
         select from public.outbox_events o
         where o.aggregate_type = c.aggregate_type and o.aggregate_id = c.aggregate_id
-          and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
+          and o.at_rest is null and o.lane is distinct from 'queued'
           and (o.created_at, o.id) > (c.created_at, c.id))
       or exists (
         select from public.outbox_events o
@@ -165,7 +94,7 @@ begin
       and not exists (
         select from public.outbox_events o
         where o.aggregate_type = c.aggregate_type and o.aggregate_id = c.aggregate_id
-          and o.status in ('pending', 'failed', 'processing') and o.lane is distinct from 'queued'
+          and o.at_rest is null and o.lane is distinct from 'queued'
           and (o.created_at, o.id) < (c.created_at, c.id)
           and not exists (select from public.outbox_dormant_event_types d where d.event_type = o.event_type)
         offset 0)  -- a fence: as a join it could begin with all that is active
@@ -198,15 +127,17 @@ begin
     (select n.id from public.outbox_events n where n.id between v_first and v_last order by n.id desc limit v_limit)
     union
     (select p.id from public.outbox_events p
-     where p.status = 'processed' and coalesce(p.processed_at, p.created_at) > v_since
+     where p.at_rest = 'processed' and coalesce(p.processed_at, p.created_at) > v_since
      order by coalesce(p.processed_at, p.created_at) desc limit v_limit)
     union
     select f.id from public.outbox_types() t(event_type) cross join lateral (
       (select r.id from public.outbox_events r
-       where r.lane = 'ready' and r.event_type = t.event_type order by r.created_at, r.id limit v_limit)
+       where r.lane = 'ready' and r.at_rest is null and r.crashes < 3 and r.event_type = t.event_type order by r.created_at, r.id limit v_limit)
       union all
-      (select w.id from public.outbox_events w
-       where w.lane = 'timed' and w.event_type = t.event_type order by w.available_at limit v_limit)) f
+      (select w.id from (values ('timed'), ('held')) l(lane) cross join lateral (
+         select w.id from public.outbox_events w
+         where w.lane in ('timed', 'held') and w.lane = l.lane and w.event_type = t.event_type
+         order by w.due_at limit v_limit) w)) f
   ) i join public.outbox_events e on e.id = i.id;
 end $$;
 
@@ -214,6 +145,5 @@ end $$;
 drop function public.outbox_recent(double precision, integer);
 drop function public.outbox_blocked_aggregates(double precision, integer);
 drop function public.outbox_overview(integer, double precision);
-drop function public.outbox_types();
 drop type public.outbox_blocked_aggregate;
 drop type public.outbox_type_overview;

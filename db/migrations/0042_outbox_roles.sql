@@ -37,14 +37,6 @@ begin
   return public.outbox_prune(p_keep_seconds, p_limit, p_keep_discarded_seconds);
 end $$;
 
--- Which of the types have a limit of their own for snoozes: the workers' does not count for them.
-create function public.outbox_snooze_limited(p_event_types text[]) returns setof text
-language sql stable security definer
-set search_path = pg_catalog, pg_temp
-as $$
-  select p.event_type from public.outbox_event_policies p where p.event_type = any (p_event_types) and p.max_snoozes is not null
-$$;
-
 create type public.outbox_right as (kind text, privilege text, object_kind text, object text, columns text[]);
 
 -- The rights of each kind of role, no more than it needs. A producer that writes by plain INSERT names the contract's
@@ -61,8 +53,7 @@ as $$
     ('worker', array['outbox_claim_batch', 'outbox_claim_events', 'outbox_mark_processed', 'outbox_mark_processed_many',
       'outbox_mark_failed', 'outbox_mark_failed_many', 'outbox_release_unprocessed', 'outbox_extend_leases',
       'outbox_recover_claims', 'outbox_heal', 'outbox_fall_asleep', 'outbox_stay_awake', 'outbox_appear',
-      'outbox_heartbeat', 'outbox_disappear', 'outbox_take_over', 'outbox_any_suspect', 'outbox_any_ready', 'outbox_retain',
-      'outbox_snooze_limited']),
+      'outbox_heartbeat', 'outbox_disappear', 'outbox_take_over', 'outbox_any_suspect', 'outbox_any_ready', 'outbox_retain', 'outbox_snoozes']),
     ('operator', array['outbox_stats', 'outbox_explain', 'outbox_explain_aggregate', 'outbox_check', 'outbox_overview',
       'outbox_blocked_aggregates', 'outbox_recent', 'outbox_redrive', 'outbox_discard', 'outbox_resume_aggregate',
       'outbox_prune', 'outbox_heal', 'outbox_rights', 'outbox_missing_rights', 'outbox_grantees', 'webhook_inbox_prune']),
@@ -169,7 +160,6 @@ drop function public.outbox_missing_rights(text, regrole);
 drop function public.outbox_rights();
 drop type public.outbox_grantee;
 drop type public.outbox_right;
-drop function public.outbox_snooze_limited(text[]);
 drop function public.outbox_retain(double precision, integer, double precision);
 drop function public.outbox_stay_awake();
 drop function public.outbox_fall_asleep();

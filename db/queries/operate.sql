@@ -52,7 +52,7 @@ WHERE h.aggregate_type = @aggregate_type::text AND h.aggregate_id = @aggregate_i
 SELECT e.id, e.event_type, e.aggregate_type, e.aggregate_id, coalesce(e.metadata ->> 'discardReason', '')::text AS reason,
   date_part('epoch', clock_timestamp() - e.created_at)::double precision AS age_seconds
 FROM public.outbox_events AS e
-WHERE e.status = 'discarded'
+WHERE e.at_rest = 'discarded'
   AND (cardinality(@event_ids::text[]) = 0 OR e.id = ANY ((@event_ids::text[])::uuid[]))
   AND (sqlc.narg('event_type')::text IS NULL OR e.event_type = sqlc.narg('event_type')::text)
   AND (sqlc.narg('aggregate_type')::text IS NULL OR e.aggregate_type = sqlc.narg('aggregate_type')::text)
@@ -88,11 +88,11 @@ FROM public.outbox_discard(
 SELECT
   (SELECT count(*) FROM (
     SELECT FROM public.outbox_events AS p
-    WHERE p.status = 'processed' AND coalesce(p.processed_at, p.created_at) < clock_timestamp() - make_interval(secs => @keep_seconds::double precision)
+    WHERE p.at_rest = 'processed' AND coalesce(p.processed_at, p.created_at) < clock_timestamp() - make_interval(secs => @keep_seconds::double precision)
     LIMIT @at_most::integer) AS x)::bigint AS processed,
   (SELECT count(*) FROM (
     SELECT FROM public.outbox_events AS d
-    WHERE d.status = 'discarded' AND d.created_at < clock_timestamp() - make_interval(secs => sqlc.narg('keep_discarded_seconds')::double precision)
+    WHERE d.at_rest = 'discarded' AND d.created_at < clock_timestamp() - make_interval(secs => sqlc.narg('keep_discarded_seconds')::double precision)
       AND NOT EXISTS (SELECT FROM public.outbox_halted_aggregates AS h WHERE h.event_id = d.id)
     LIMIT @at_most::integer) AS y)::bigint AS discarded;
 

@@ -13,7 +13,9 @@ FROM public.outbox_enqueue(
 
 -- name: OutboxClaim :many
 -- OutboxClaim hands out the oldest due events of the given types, at most one per aggregate.
-SELECT *
+SELECT c.id, c.created_at, c.aggregate_type, c.aggregate_id, c.event_type, c.idempotency_key, c.attempts, c.payload, c.metadata,
+  (c.metadata ->> 'claimToken')::text AS claim_token,
+  least(greatest(public.outbox_snoozes(c.metadata), 0), 2147483647)::integer AS snoozes
 FROM public.outbox_claim_events(
   p_event_types => @event_types::text[],
   p_known_event_types => @known_event_types::text[],
@@ -22,7 +24,7 @@ FROM public.outbox_claim_events(
   p_max_attempts => @max_attempts::integer,
   p_holder => @holder::uuid,
   p_suspects => sqlc.narg('suspects')::boolean,
-  p_since => sqlc.narg('since')::uuid);
+  p_since => sqlc.narg('since')::uuid) AS c;
 
 -- name: OutboxClaimBatch :many
 -- OutboxClaimBatch is the contract's claim: 1 to 100 events, leases of 300 to 3600 seconds.
@@ -41,12 +43,12 @@ SELECT public.outbox_mark_processed(
   p_claim_token => @claim_token::text,
   p_metadata => @metadata::jsonb)::boolean AS acknowledged;
 
--- name: OutboxMarkProcessedMany :many
--- OutboxMarkProcessedMany ends many events; outcomes: processed, repeated, lost.
-SELECT m.event_id::uuid AS event_id, m.outcome::text AS outcome
+-- name: OutboxMarkProcessedMany :one
+-- OutboxMarkProcessedMany ends many events; one outcome each, in order: processed, repeated, lost.
+SELECT array_agg(m.outcome ORDER BY m.ord)::text[] AS outcomes
 FROM public.outbox_mark_processed_many(
   p_event_ids => (@event_ids::text[])::uuid[],
-  p_claim_tokens => @claim_tokens::text[]) AS m;
+  p_claim_tokens => @claim_tokens::text[]) WITH ORDINALITY AS m(event_id, outcome, ord);
 
 -- name: OutboxMarkFailedMany :many
 -- OutboxMarkFailedMany records unsuccessful ends; outcomes: failed, discarded, snoozed, missed.
@@ -61,12 +63,8 @@ FROM public.outbox_mark_failed_many(
   p_base_delay_seconds => @base_delay_seconds::integer,
   p_max_delay_seconds => @max_delay_seconds::integer,
   p_max_attempts => @max_attempts::integer,
-  p_snooze_seconds => @snooze_seconds::integer) AS m;
-
--- name: OutboxSnoozeLimited :many
--- OutboxSnoozeLimited names those of the types whose policy limits snoozes.
-SELECT l.event_type::text AS event_type
-FROM public.outbox_snooze_limited(p_event_types => @event_types::text[]) AS l(event_type);
+  p_snooze_seconds => @snooze_seconds::integer,
+  p_max_snoozes => @max_snoozes::integer) AS m;
 
 -- name: OutboxReleaseUnprocessed :one
 -- OutboxReleaseUnprocessed gives unstarted events back with their attempt refunded.

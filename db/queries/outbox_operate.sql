@@ -10,7 +10,7 @@ FROM public.outbox_redrive(
 -- OutboxDiscardedIDs lists discarded events, oldest first, of one type or of all.
 SELECT e.id
 FROM public.outbox_events AS e
-WHERE e.status = 'discarded' AND e.event_type = ANY (@event_types::text[])
+WHERE e.at_rest = 'discarded' AND e.event_type = ANY (@event_types::text[])
 ORDER BY e.created_at, e.id
 LIMIT @at_most::integer;
 

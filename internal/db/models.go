@@ -42,7 +42,7 @@ type OutboxEvent struct {
 	Payload        []byte
 	Error          *string
 	Metadata       []byte
-	// ready: due when filed. timed: available_at lay ahead (scheduled, retrying, leased). queued: behind an older active event of its own type and aggregate. barred: first of its type, behind an older event of the type in blocked_by. suspect: in flight when three workers in a row died, to be run alone. gone: taken out by hand. Null: at rest, or not filed yet.
+	// ready: due when filed, or claimed from there by the many. timed: available_at lay ahead (scheduled, retrying). held: claimed, or its lease extended. queued: behind an older active event of its own type and aggregate. barred: first of its type, behind an older event of the type in blocked_by. gone: taken out by hand. Null: at rest, or not filed yet.
 	Lane *string
 	// For barred rows: the event type waited for; empty when the aggregate is halted.
 	BlockedBy *string
@@ -50,8 +50,14 @@ type OutboxEvent struct {
 	Waited bool
 	// The worker that claimed it last, where the claim named one.
 	HeldBy *uuid.UUID
-	// How many workers in a row died while they held it.
+	// How many workers in a row died while they held it. From three on it is a suspect, to be run alone.
 	Crashes int16
+	// The status, where it is final. Null: active.
+	AtRest *string
+	// available_at, where the lane goes by it.
+	DueAt *time.Time
+	// attempts, up to the highest limit there is, where a claim has to find them used up before it comes across the row.
+	Tries *int16
 }
 
 type OutboxHaltedAggregate struct {

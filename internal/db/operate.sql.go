@@ -525,7 +525,7 @@ const operateDiscarded = `-- name: OperateDiscarded :many
 SELECT e.id, e.event_type, e.aggregate_type, e.aggregate_id, coalesce(e.metadata ->> 'discardReason', '')::text AS reason,
   date_part('epoch', clock_timestamp() - e.created_at)::double precision AS age_seconds
 FROM public.outbox_events AS e
-WHERE e.status = 'discarded'
+WHERE e.at_rest = 'discarded'
   AND (cardinality($1::text[]) = 0 OR e.id = ANY (($1::text[])::uuid[]))
   AND ($2::text IS NULL OR e.event_type = $2::text)
   AND ($3::text IS NULL OR e.aggregate_type = $3::text)
@@ -992,11 +992,11 @@ const operatePrunable = `-- name: OperatePrunable :one
 SELECT
   (SELECT count(*) FROM (
     SELECT FROM public.outbox_events AS p
-    WHERE p.status = 'processed' AND coalesce(p.processed_at, p.created_at) < clock_timestamp() - make_interval(secs => $1::double precision)
+    WHERE p.at_rest = 'processed' AND coalesce(p.processed_at, p.created_at) < clock_timestamp() - make_interval(secs => $1::double precision)
     LIMIT $2::integer) AS x)::bigint AS processed,
   (SELECT count(*) FROM (
     SELECT FROM public.outbox_events AS d
-    WHERE d.status = 'discarded' AND d.created_at < clock_timestamp() - make_interval(secs => $3::double precision)
+    WHERE d.at_rest = 'discarded' AND d.created_at < clock_timestamp() - make_interval(secs => $3::double precision)
       AND NOT EXISTS (SELECT FROM public.outbox_halted_aggregates AS h WHERE h.event_id = d.id)
     LIMIT $2::integer) AS y)::bigint AS discarded
 `

@@ -8,12 +8,15 @@ package db
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/google/uuid"
 )
 
 const outboxClaim = `-- name: OutboxClaim :many
-SELECT id, created_at, available_at, processed_at, aggregate_type, aggregate_id, event_type, idempotency_key, status, attempts, payload, error, metadata, lane, blocked_by, waited, held_by, crashes
+SELECT c.id, c.created_at, c.aggregate_type, c.aggregate_id, c.event_type, c.idempotency_key, c.attempts, c.payload, c.metadata,
+  (c.metadata ->> 'claimToken')::text AS claim_token,
+  least(greatest(public.outbox_snoozes(c.metadata), 0), 2147483647)::integer AS snoozes
 FROM public.outbox_claim_events(
   p_event_types => $1::text[],
   p_known_event_types => $2::text[],
@@ -22,7 +25,7 @@ FROM public.outbox_claim_events(
   p_max_attempts => $5::integer,
   p_holder => $6::uuid,
   p_suspects => $7::boolean,
-  p_since => $8::uuid)
+  p_since => $8::uuid) AS c
 `
 
 type OutboxClaimParams struct {
@@ -36,8 +39,22 @@ type OutboxClaimParams struct {
 	Since             *uuid.UUID
 }
 
+type OutboxClaimRow struct {
+	ID             uuid.UUID
+	CreatedAt      time.Time
+	AggregateType  string
+	AggregateID    uuid.UUID
+	EventType      string
+	IdempotencyKey string
+	Attempts       int32
+	Payload        []byte
+	Metadata       []byte
+	ClaimToken     string
+	Snoozes        int32
+}
+
 // OutboxClaim hands out the oldest due events of the given types, at most one per aggregate.
-func (q *Queries) OutboxClaim(ctx context.Context, arg OutboxClaimParams) ([]OutboxEvent, error) {
+func (q *Queries) OutboxClaim(ctx context.Context, arg OutboxClaimParams) ([]OutboxClaimRow, error) {
 	rows, err := q.db.Query(ctx, outboxClaim,
 		arg.EventTypes,
 		arg.KnownEventTypes,
@@ -52,28 +69,21 @@ func (q *Queries) OutboxClaim(ctx context.Context, arg OutboxClaimParams) ([]Out
 		return nil, err
 	}
 	defer rows.Close()
-	var items []OutboxEvent
+	var items []OutboxClaimRow
 	for rows.Next() {
-		var i OutboxEvent
+		var i OutboxClaimRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.CreatedAt,
-			&i.AvailableAt,
-			&i.ProcessedAt,
 			&i.AggregateType,
 			&i.AggregateID,
 			&i.EventType,
 			&i.IdempotencyKey,
-			&i.Status,
 			&i.Attempts,
 			&i.Payload,
-			&i.Error,
 			&i.Metadata,
-			&i.Lane,
-			&i.BlockedBy,
-			&i.Waited,
-			&i.HeldBy,
-			&i.Crashes,
+			&i.ClaimToken,
+			&i.Snoozes,
 		); err != nil {
 			return nil, err
 		}
@@ -86,7 +96,7 @@ func (q *Queries) OutboxClaim(ctx context.Context, arg OutboxClaimParams) ([]Out
 }
 
 const outboxClaimBatch = `-- name: OutboxClaimBatch :many
-SELECT id, created_at, available_at, processed_at, aggregate_type, aggregate_id, event_type, idempotency_key, status, attempts, payload, error, metadata, lane, blocked_by, waited, held_by, crashes
+SELECT id, created_at, available_at, processed_at, aggregate_type, aggregate_id, event_type, idempotency_key, status, attempts, payload, error, metadata, lane, blocked_by, waited, held_by, crashes, at_rest, due_at, tries
 FROM public.outbox_claim_batch(
   p_event_types => $1::text[],
   p_known_event_types => $2::text[],
@@ -138,6 +148,9 @@ func (q *Queries) OutboxClaimBatch(ctx context.Context, arg OutboxClaimBatchPara
 			&i.Waited,
 			&i.HeldBy,
 			&i.Crashes,
+			&i.AtRest,
+			&i.DueAt,
+			&i.Tries,
 		); err != nil {
 			return nil, err
 		}
@@ -282,7 +295,8 @@ FROM public.outbox_mark_failed_many(
   p_base_delay_seconds => $7::integer,
   p_max_delay_seconds => $8::integer,
   p_max_attempts => $9::integer,
-  p_snooze_seconds => $10::integer) AS m
+  p_snooze_seconds => $10::integer,
+  p_max_snoozes => $11::integer) AS m
 `
 
 type OutboxMarkFailedManyParams struct {
@@ -296,6 +310,7 @@ type OutboxMarkFailedManyParams struct {
 	MaxDelaySeconds  int32
 	MaxAttempts      int32
 	SnoozeSeconds    int32
+	MaxSnoozes       int32
 }
 
 type OutboxMarkFailedManyRow struct {
@@ -316,6 +331,7 @@ func (q *Queries) OutboxMarkFailedMany(ctx context.Context, arg OutboxMarkFailed
 		arg.MaxDelaySeconds,
 		arg.MaxAttempts,
 		arg.SnoozeSeconds,
+		arg.MaxSnoozes,
 	)
 	if err != nil {
 		return nil, err
@@ -356,11 +372,11 @@ func (q *Queries) OutboxMarkProcessed(ctx context.Context, arg OutboxMarkProcess
 	return acknowledged, err
 }
 
-const outboxMarkProcessedMany = `-- name: OutboxMarkProcessedMany :many
-SELECT m.event_id::uuid AS event_id, m.outcome::text AS outcome
+const outboxMarkProcessedMany = `-- name: OutboxMarkProcessedMany :one
+SELECT array_agg(m.outcome ORDER BY m.ord)::text[] AS outcomes
 FROM public.outbox_mark_processed_many(
   p_event_ids => ($1::text[])::uuid[],
-  p_claim_tokens => $2::text[]) AS m
+  p_claim_tokens => $2::text[]) WITH ORDINALITY AS m(event_id, outcome, ord)
 `
 
 type OutboxMarkProcessedManyParams struct {
@@ -368,30 +384,12 @@ type OutboxMarkProcessedManyParams struct {
 	ClaimTokens []string
 }
 
-type OutboxMarkProcessedManyRow struct {
-	EventID uuid.UUID
-	Outcome string
-}
-
-// OutboxMarkProcessedMany ends many events; outcomes: processed, repeated, lost.
-func (q *Queries) OutboxMarkProcessedMany(ctx context.Context, arg OutboxMarkProcessedManyParams) ([]OutboxMarkProcessedManyRow, error) {
-	rows, err := q.db.Query(ctx, outboxMarkProcessedMany, arg.EventIds, arg.ClaimTokens)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []OutboxMarkProcessedManyRow
-	for rows.Next() {
-		var i OutboxMarkProcessedManyRow
-		if err := rows.Scan(&i.EventID, &i.Outcome); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+// OutboxMarkProcessedMany ends many events; one outcome each, in order: processed, repeated, lost.
+func (q *Queries) OutboxMarkProcessedMany(ctx context.Context, arg OutboxMarkProcessedManyParams) ([]string, error) {
+	row := q.db.QueryRow(ctx, outboxMarkProcessedMany, arg.EventIds, arg.ClaimTokens)
+	var outcomes []string
+	err := row.Scan(&outcomes)
+	return outcomes, err
 }
 
 const outboxNotifySelf = `-- name: OutboxNotifySelf :exec
@@ -448,36 +446,6 @@ func (q *Queries) OutboxReleaseUnprocessed(ctx context.Context, arg OutboxReleas
 	var released int32
 	err := row.Scan(&released)
 	return released, err
-}
-
-const outboxSnoozeLimited = `-- name: OutboxSnoozeLimited :many
-SELECT l.event_type::text AS event_type
-FROM public.outbox_snooze_limited(p_event_types => $1::text[]) AS l(event_type)
-`
-
-type OutboxSnoozeLimitedParams struct {
-	EventTypes []string
-}
-
-// OutboxSnoozeLimited names those of the types whose policy limits snoozes.
-func (q *Queries) OutboxSnoozeLimited(ctx context.Context, arg OutboxSnoozeLimitedParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, outboxSnoozeLimited, arg.EventTypes)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var event_type string
-		if err := rows.Scan(&event_type); err != nil {
-			return nil, err
-		}
-		items = append(items, event_type)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const outboxStayAwake = `-- name: OutboxStayAwake :exec

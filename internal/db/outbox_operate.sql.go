@@ -14,7 +14,7 @@ import (
 const outboxDiscardedIDs = `-- name: OutboxDiscardedIDs :many
 SELECT e.id
 FROM public.outbox_events AS e
-WHERE e.status = 'discarded' AND e.event_type = ANY ($1::text[])
+WHERE e.at_rest = 'discarded' AND e.event_type = ANY ($1::text[])
 ORDER BY e.created_at, e.id
 LIMIT $2::integer
 `

@@ -106,7 +106,7 @@ type Querier interface {
 	// OutboxAppear ties a worker to the session it is called on; false while an older session still stands for it.
 	OutboxAppear(ctx context.Context, arg OutboxAppearParams) (bool, error)
 	// OutboxClaim hands out the oldest due events of the given types, at most one per aggregate.
-	OutboxClaim(ctx context.Context, arg OutboxClaimParams) ([]OutboxEvent, error)
+	OutboxClaim(ctx context.Context, arg OutboxClaimParams) ([]OutboxClaimRow, error)
 	// OutboxClaimBatch is the contract's claim: 1 to 100 events, leases of 300 to 3600 seconds.
 	OutboxClaimBatch(ctx context.Context, arg OutboxClaimBatchParams) ([]OutboxEvent, error)
 	// OutboxDisappear ends a worker's presence.
@@ -131,8 +131,8 @@ type Querier interface {
 	OutboxMarkFailedMany(ctx context.Context, arg OutboxMarkFailedManyParams) ([]OutboxMarkFailedManyRow, error)
 	// OutboxMarkProcessed ends one event under its token; false when the token no longer holds it.
 	OutboxMarkProcessed(ctx context.Context, arg OutboxMarkProcessedParams) (bool, error)
-	// OutboxMarkProcessedMany ends many events; outcomes: processed, repeated, lost.
-	OutboxMarkProcessedMany(ctx context.Context, arg OutboxMarkProcessedManyParams) ([]OutboxMarkProcessedManyRow, error)
+	// OutboxMarkProcessedMany ends many events; one outcome each, in order: processed, repeated, lost.
+	OutboxMarkProcessedMany(ctx context.Context, arg OutboxMarkProcessedManyParams) ([]string, error)
 	// OutboxNotifySelf sends a notification that wakes nobody: a listener tests with it whether it hears.
 	OutboxNotifySelf(ctx context.Context, arg OutboxNotifySelfParams) error
 	// OutboxOldestOfAggregate finds the event that an aggregate stands at; no row when nothing waits.
@@ -151,8 +151,6 @@ type Querier interface {
 	OutboxRetain(ctx context.Context, arg OutboxRetainParams) (int32, error)
 	// OutboxSetPolicy writes what belongs to an event type rather than to a worker.
 	OutboxSetPolicy(ctx context.Context, arg OutboxSetPolicyParams) error
-	// OutboxSnoozeLimited names those of the types whose policy limits snoozes.
-	OutboxSnoozeLimited(ctx context.Context, arg OutboxSnoozeLimitedParams) ([]string, error)
 	// OutboxStats counts per event type, each figure up to at_most.
 	OutboxStats(ctx context.Context, arg OutboxStatsParams) ([]OutboxStatsRow, error)
 	// OutboxStayAwake spares producers the NOTIFY while the workers look by themselves.

@@ -224,7 +224,7 @@ func TestEachKindHasItsRightsAndNoOther(t *testing.T) {
 		"worker": `EXECUTE outbox_any_ready, EXECUTE outbox_any_suspect, EXECUTE outbox_appear, EXECUTE outbox_claim_batch, EXECUTE outbox_claim_events, EXECUTE outbox_disappear,
 			EXECUTE outbox_extend_leases, EXECUTE outbox_fall_asleep, EXECUTE outbox_heal, EXECUTE outbox_heartbeat, EXECUTE outbox_mark_failed,
 			EXECUTE outbox_mark_failed_many, EXECUTE outbox_mark_processed, EXECUTE outbox_mark_processed_many, EXECUTE outbox_recover_claims,
-			EXECUTE outbox_release_unprocessed, EXECUTE outbox_retain, EXECUTE outbox_snooze_limited, EXECUTE outbox_stay_awake, EXECUTE outbox_take_over, ` + migrations,
+			EXECUTE outbox_release_unprocessed, EXECUTE outbox_retain, EXECUTE outbox_snoozes, EXECUTE outbox_stay_awake, EXECUTE outbox_take_over, ` + migrations,
 		"operator": `EXECUTE outbox_blocked_aggregates, EXECUTE outbox_check, EXECUTE outbox_discard, EXECUTE outbox_explain, EXECUTE outbox_explain_aggregate,
 			EXECUTE outbox_grantees, EXECUTE outbox_heal, EXECUTE outbox_missing_rights, EXECUTE outbox_overview, EXECUTE outbox_prune,
 			EXECUTE outbox_recent, EXECUTE outbox_redrive, EXECUTE outbox_resume_aggregate, EXECUTE outbox_rights, EXECUTE outbox_stats,
@@ -256,8 +256,8 @@ func TestEveryFunctionIsForSomebodyOrInternal(t *testing.T) {
 	want := strings.Fields(`identity_actor_refusal identity_append_only identity_end_access identity_expiry identity_guard_last_admin identity_is_last_admin
 		identity_lock_admins identity_lock_admins_first identity_membership_began identity_membership_ended identity_membership_fixed
 		identity_newcomer_refusal identity_no_truncate identity_principal_enabled identity_principal_switched identity_require identity_target_refusal
-		outbox_after_end outbox_aggregate_slot outbox_check_object outbox_check_pairs outbox_discard_exhausted outbox_file_insert
-		outbox_file_update outbox_grant outbox_leave outbox_park outbox_presence_key outbox_reopen outbox_stamped_id outbox_stamps outbox_types outbox_unblock outbox_wake`)
+		outbox_after_end outbox_aggregate_slot outbox_check_object outbox_check_pairs outbox_counts outbox_discard_exhausted outbox_file_insert
+		outbox_file_update outbox_grant outbox_in_flight outbox_lane_by_time outbox_leave outbox_park outbox_presence_key outbox_reopen outbox_stamped_id outbox_stamps outbox_types outbox_unblock outbox_wake`)
 	got := column[string](b, `select p.proname::text from pg_proc p where p.pronamespace = 'public'::regnamespace
 		and 'public.' || p.proname not in (select object from public.outbox_rights()) order by p.proname collate "C"`)
 	if diff := cmp.Diff(want, got); diff != "" {

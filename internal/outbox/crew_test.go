@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 )
@@ -15,6 +16,7 @@ func TestCrew(t *testing.T) {
 	for i := range 100 {
 		c.run(func() { ran <- i })
 	}
+	// All of them wait for each other: only as many members as there are jobs get them done.
 	seen := map[int]bool{}
 	for range 100 {
 		seen[<-ran] = true
@@ -51,4 +53,24 @@ func TestG4_SlotComesBack(t *testing.T) {
 		}
 		b.stop()
 	})
+}
+
+// Jobs that return at once are done by few members.
+func TestCrewIsSmall(t *testing.T) {
+	c := newCrew()
+	defer c.dismiss()
+	var jobs sync.WaitGroup
+	c.mu.Lock() // so that no member comes before all jobs are there
+	for range 10_000 {
+		jobs.Add(1)
+		c.jobs = append(c.jobs, jobs.Done)
+	}
+	c.call()
+	c.mu.Unlock()
+	jobs.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.free > 1000 {
+		t.Errorf("%d members for 10000 jobs that took no time", c.free)
+	}
 }

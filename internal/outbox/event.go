@@ -5,8 +5,6 @@ package outbox
 
 import (
 	"encoding/json"
-	"fmt"
-	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,20 +36,10 @@ type Claimed struct {
 }
 
 // toClaimed is the one place where a claimed row becomes an event.
-func toClaimed(row db.OutboxEvent) (Claimed, error) {
-	// Into a map, whose keys are compared to the letter: a struct would also take a producer's "claimtoken" for ours.
-	var metadata map[string]json.RawMessage
-	var token string
-	err := json.Unmarshal(row.Metadata, &metadata)
-	if err == nil {
-		err = json.Unmarshal(metadata["claimToken"], &token)
-	}
-	if err != nil {
-		return Claimed{}, fmt.Errorf("outbox: metadata of event %s: %w", row.ID, err)
-	}
+func toClaimed(row db.OutboxClaimRow) Claimed {
 	return Claimed{
-		Token:   token,
-		Snoozes: snoozes(metadata["snoozeCount"]),
+		Token:   row.ClaimToken,
+		Snoozes: int(row.Snoozes),
 		Envelope: Envelope{
 			ID:             row.ID,
 			CreatedAt:      row.CreatedAt.UTC(),
@@ -63,14 +51,5 @@ func toClaimed(row db.OutboxEvent) (Claimed, error) {
 			Payload:        row.Payload,
 			Metadata:       row.Metadata,
 		},
-	}, nil
-}
-
-// snoozes reads a count that anyone may have tampered with: what is no number counts as 0, as in the SQL.
-func snoozes(count json.RawMessage) int {
-	var n float64
-	if err := json.Unmarshal(count, &n); err != nil {
-		return 0
 	}
-	return int(max(0, min(n, math.MaxInt32)))
 }

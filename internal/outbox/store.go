@@ -55,11 +55,7 @@ func (s *store) claim(ctx context.Context, ask ask, known []string, lease time.D
 	}
 	claimed := make([]Claimed, 0, len(rows))
 	for _, row := range rows {
-		one, err := toClaimed(row)
-		if err != nil {
-			return nil, err
-		}
-		claimed = append(claimed, one)
+		claimed = append(claimed, toClaimed(row))
 	}
 	slices.SortFunc(claimed, older)
 	return claimed, nil
@@ -77,11 +73,7 @@ func older(a, b Claimed) int {
 
 func (s *store) markProcessed(ctx context.Context, batch []verdict) ([]string, error) {
 	ids, tokens := keys(batch)
-	rows, err := s.q.OutboxMarkProcessedMany(ctx, db.OutboxMarkProcessedManyParams{EventIds: ids, ClaimTokens: tokens})
-	outcomes := make([]string, 0, len(rows))
-	for _, row := range rows {
-		outcomes = append(outcomes, row.Outcome)
-	}
+	outcomes, err := s.q.OutboxMarkProcessedMany(ctx, db.OutboxMarkProcessedManyParams{EventIds: ids, ClaimTokens: tokens})
 	return outcomes, s.heard(err)
 }
 
@@ -91,10 +83,7 @@ func (s *store) markFailed(ctx context.Context, batch []verdict) ([]string, erro
 		MaxDelaySeconds:  seconds(s.policy.MaxDelay),
 		MaxAttempts:      int32(s.policy.MaxAttempts),
 		SnoozeSeconds:    seconds(s.policy.Snooze),
-	}
-	batch, err := s.limitSnoozes(ctx, batch)
-	if err != nil {
-		return nil, err
+		MaxSnoozes:       int32(s.policy.MaxSnoozes),
 	}
 	params.EventIds, params.ClaimTokens = keys(batch)
 	for _, v := range batch {
@@ -109,28 +98,6 @@ func (s *store) markFailed(ctx context.Context, batch []verdict) ([]string, erro
 		outcomes = append(outcomes, row.Outcome)
 	}
 	return outcomes, s.heard(err)
-}
-
-// limitSnoozes turns one snooze too many into a discard, but for types whose own limit the SQL looks after.
-func (s *store) limitSnoozes(ctx context.Context, batch []verdict) ([]verdict, error) {
-	tooMany := func(v verdict) bool { return v.result.Outcome == Snooze && v.event.Snoozes >= s.policy.MaxSnoozes }
-	var types []string
-	for _, v := range batch {
-		if tooMany(v) {
-			types = append(types, v.event.EventType)
-		}
-	}
-	if len(types) == 0 {
-		return batch, nil
-	}
-	limited, err := s.q.OutboxSnoozeLimited(ctx, db.OutboxSnoozeLimitedParams{EventTypes: types})
-	batch = slices.Clone(batch)
-	for i, v := range batch {
-		if tooMany(v) && !slices.Contains(limited, v.event.EventType) {
-			batch[i].result.Outcome, batch[i].result.Reason = Discard, "max_snoozes"
-		}
-	}
-	return batch, s.heard(err)
 }
 
 func (s *store) release(ctx context.Context, batch []verdict, delay time.Duration) error {
@@ -157,6 +124,7 @@ func (s *store) extend(ctx context.Context, events []Claimed, lease time.Duratio
 }
 
 func keys(batch []verdict) (ids, tokens []string) {
+	ids, tokens = make([]string, 0, len(batch)), make([]string, 0, len(batch))
 	for _, v := range batch {
 		ids, tokens = append(ids, v.event.ID.String()), append(tokens, v.event.Token)
 	}

@@ -23,7 +23,7 @@ func (f Floor) String() string {
 	return fmt.Sprintf("floor: two bare UPDATEs, %d × %d", f.Conns, f.Batch)
 }
 
-// copyTable leaves the triggers behind. Storage settings are not copied by LIKE.
+// copyTable leaves the triggers behind. Storage settings are not copied by LIKE, and generated columns fill themselves.
 const copyTable = `
 CREATE TABLE public.floor (LIKE public.outbox_events INCLUDING ALL);
 DO $copy$
@@ -33,14 +33,18 @@ BEGIN
   IF v_options IS NOT NULL THEN
     EXECUTE 'ALTER TABLE public.floor SET (' || v_options || ')';
   END IF;
+  EXECUTE (
+    SELECT format('INSERT INTO public.floor (%1$s) SELECT %1$s FROM public.outbox_events ORDER BY created_at, id',
+      string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum))
+    FROM pg_attribute AS a
+    WHERE a.attrelid = 'public.outbox_events'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '');
 END $copy$;
-INSERT INTO public.floor SELECT * FROM public.outbox_events ORDER BY created_at, id;
 TRUNCATE public.outbox_events`
 
 const (
 	bareClaim = `
 UPDATE public.floor
-SET status = 'processing', attempts = attempts + 1, lane = 'timed', available_at = clock_timestamp() + interval '5 minutes',
+SET status = 'processing', attempts = attempts + 1, available_at = clock_timestamp() + interval '5 minutes',
   metadata = metadata || jsonb_build_object('lastClaimedAt', clock_timestamp(), 'claimToken', gen_random_uuid()::text)
 WHERE id = ANY ($1::uuid[])`
 	bareAcknowledgement = `
