@@ -1,5 +1,9 @@
 -- migrate:up
 
+-- All functions that read the queue carry the same planner settings. One generic plan per statement, because planning anew
+-- in each call cost five times the call; and only what reads in the order of an index, because the statistics of a queue are
+-- those of another hour: a plan that fits an empty table must not be found for a full one.
+
 -- Lets the next row of each named aggregate and type go, and what is barred behind that type. The claim
 -- looks at the freed rows again, so freeing one too many costs a look and never the order.
 create function public.outbox_unblock(p_aggregate_types text[], p_aggregate_ids uuid[], p_event_types text[])
