@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -28,19 +29,6 @@ const (
 	envSlow = "PGRAIL_FAULTS_SLOW" // how many events may be handled at once
 )
 
-// A step is where a child kills itself, the first time it gets there.
-type step string
-
-const (
-	never   step = ""
-	claimed step = "claimed" // the claim has committed, no handler has begun
-	started step = "started" // the handler has begun
-	handled step = "handled" // its effect has committed, the acknowledgement has not been sent
-	acked   step = "acked"   // the acknowledgement has committed, the worker has not learnt of it
-	// watching handles nothing that these tests write: it only sees others die.
-	watching step = "watching"
-)
-
 // load is what an event carries: its place among the events of its aggregate, and what its handler does.
 type load struct {
 	Seq int `json:"seq"`
@@ -49,29 +37,25 @@ type load struct {
 	Hang bool `json:"hang,omitempty"`
 }
 
-var (
-	happened = event.MustDefine[load]("happened")
-	unused   = event.MustDefine[load]("unused")
-)
-
 // evidence is what handlers leave: one row for each time that one has begun.
 const evidence = `create table public.deliveries (
 	id bigint generated always as identity primary key, delivery uuid not null unique, event_id uuid not null,
 	aggregate_id uuid not null, seq integer not null, attempt integer not null, worker text not null, beside integer not null,
 	at timestamptz not null default clock_timestamp());
-	create table public.killed (worker text primary key, at timestamptz not null default clock_timestamp())`
+	create table public.killed (worker text primary key, at timestamptz not null default clock_timestamp());
+	create table public.effects (id bigint generated always as identity)`
 
 // child is a worker process. It ends cleanly on SIGTERM.
 func child() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	config, err := pgxpool.ParseConfig(os.Getenv(envURL))
+	pooling, err := pgxpool.ParseConfig(os.Getenv(envURL))
 	if err != nil {
 		return err
 	}
 	at := step(os.Getenv(envStep))
-	config.ConnConfig.Tracer = executioner{at}
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+	pooling.ConnConfig.Tracer = executioner{at}
+	pool, err := pgxpool.NewWithConfig(ctx, pooling)
 	if err != nil {
 		return err
 	}
@@ -80,14 +64,13 @@ func child() error {
 	if err != nil {
 		return err
 	}
-	var handlers outbox.Handlers
-	of := happened
-	if at == watching {
-		of = unused
+	w := &witness{pool: pool, name: os.Getenv(envName), at: at}
+	if c, ok := calls[at]; ok {
+		return w.call(ctx, c)
 	}
-	outbox.Handle(&handlers, of, (&witness{pool: pool, name: os.Getenv(envName), at: at}).handle)
-	worker, err := outbox.NewWorker(pool, &handlers, outbox.Config{Concurrency: concurrency, PollInterval: 100 * time.Millisecond,
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	config := outbox.Config{Concurrency: concurrency, PollInterval: 100 * time.Millisecond, Lease: leases[at], StopTimeout: patiences[at],
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	worker, err := outbox.NewWorker(pool, w.handlers(), config)
 	if err != nil {
 		return err
 	}
@@ -102,19 +85,72 @@ type witness struct {
 	busy atomic.Int32
 }
 
+// What differs from the defaults: an extension comes after a third of the lease, and a handler is interrupted at once.
+var (
+	leases    = map[step]time.Duration{extend: 30 * time.Second}
+	patiences = map[step]time.Duration{release: time.Millisecond}
+)
+
+// handlers are of the kind that is the child's own, if it has one.
+func (w *witness) handlers() *outbox.Handlers {
+	var handlers outbox.Handlers
+	of := map[step]event.Definition[load]{never: happened, watching: unused}
+	switch kind, ok := kinds[w.at]; {
+	case ok:
+		of = map[step]event.Definition[load]{w.at: kind}
+	case w.at == heir:
+		of = kinds
+	default:
+		of = map[step]event.Definition[load]{w.at: of[w.at]}
+	}
+	for kind, definition := range of {
+		if kind == handler {
+			outbox.HandleTx(&handlers, definition, w.handleTx)
+		} else {
+			outbox.Handle(&handlers, definition, w.handle)
+		}
+	}
+	return &handlers
+}
+
 func (w *witness) handle(ctx context.Context, e event.Event[load]) error {
 	beside := w.busy.Add(1)
 	defer w.busy.Add(-1)
 	if err := w.testify(ctx, e, int(beside)); err != nil {
 		return err
 	}
-	if w.at == started || e.Payload.Kill {
+	if w.at == start || e.Payload.Kill {
 		die()
 	}
-	if e.Payload.Hang {
+	if w.at == extend || w.at == release || e.Payload.Hang {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	}
+	return nil
+}
+
+// handleTx leaves an effect that is only there with the acknowledgement.
+func (w *witness) handleTx(ctx context.Context, tx pgx.Tx, e event.Event[load]) error {
+	if err := w.testify(ctx, e, 1); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, leaveEffect)
+	if w.at == handler {
+		die()
+	}
+	return err
+}
+
+// call dies between an application's or operator's call and the commit.
+func (w *witness) call(ctx context.Context, c call) error {
+	tx, err := w.pool.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if answer, err := c.do(ctx, tx, draft(1, load{Seq: 1})); err != nil || answer != c.first {
+		return fmt.Errorf("answered %s, %w", answer, err)
+	}
+	die()
 	return nil
 }
 
@@ -139,8 +175,11 @@ func (w *witness) testify(ctx context.Context, e event.Event[load], beside int) 
 type executioner struct{ at step }
 
 func (x executioner) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	if x.at == handled && strings.Contains(data.SQL, "outbox_mark_processed_many(") {
-		die()
+	switch x.at {
+	case ack, extend, release:
+		if strings.Contains(data.SQL, phaseOf(x.at).at+"(") {
+			die()
+		}
 	}
 	return context.WithValue(ctx, executioner{}, data.SQL)
 }
@@ -148,8 +187,8 @@ func (x executioner) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.
 func (x executioner) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
 	sql, _ := ctx.Value(executioner{}).(string)
 	switch {
-	case x.at == claimed && strings.Contains(sql, "outbox_claim_events(") && data.CommandTag.RowsAffected() > 0,
-		x.at == acked && strings.Contains(sql, "outbox_mark_processed_many("):
+	case x.at == claim && strings.Contains(sql, phaseOf(claim).at+"(") && data.CommandTag.RowsAffected() > 0,
+		x.at == acked && strings.Contains(sql, phaseOf(ack).at+"("):
 		die()
 	}
 }

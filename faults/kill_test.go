@@ -1,44 +1,78 @@
 package faults
 
 import (
+	"context"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 )
 
-// TestKilledAtEachStep: a worker process is killed with kill -9 at a step of the protocol, and another one goes on. What had
-// not begun keeps its attempt, what had not been acknowledged comes again, and what had does not.
+// A worker process is killed with kill -9 at each step of the protocol, and another one goes on: what had not begun keeps
+// its attempt, what had not been acknowledged comes again, and what had does not. A process that calls is killed between its call
+// and the commit.
 func TestKilledAtEachStep(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		at step
-		// begun is how many handlers had begun at the kill; repeats how many deliveries that makes in all, of three events.
-		begun, deliveries int
-	}{
-		{claimed, 0, 3},
-		{started, 1, 4},
-		{handled, 1, 4},
-		{acked, 1, 3},
-	} {
-		t.Run(string(c.at), func(t *testing.T) {
-			t.Parallel()
+	for s, c := range calls {
+		t.Run(string(s), func(t *testing.T) {
 			r := newRig(t)
-			doomed := r.spawn(c.at, 1)
-			r.enqueue(draft(1, load{Seq: 1}), draft(1, load{Seq: 2}), draft(1, load{Seq: 3}))
-			doomed.dies()
-			if n := value[int](r, `select count(*) from public.deliveries`); n != c.begun {
-				t.Errorf("%d handlers had begun, want %d", n, c.begun)
+			about := c.prepare(r)
+			r.exec(`create table public.before as select * from public.outbox_events`)
+			r.spawn(s, 1).dies()
+			r.until(unchanged + ` and not exists (select from pg_stat_activity where state like 'idle in transaction%')`)
+			if got, err := c.do(context.Background(), r.pool, about); err != nil || got != c.first {
+				t.Errorf("repeated: %s, %v; want %s", got, err, c.first)
 			}
-			r.older()
-			next := r.spawn(never, 1)
-			r.until(allProcessed)
-			next.stop()
-			if n := value[int](r, `select count(*) from public.deliveries`); n != c.deliveries {
-				t.Errorf("%d deliveries, want %d", n, c.deliveries)
-			}
-			r.verdict().expectClean(t, 3)
 		})
 	}
+	r := newRig(t)
+	doomed := r.killWorkers()
+	r.older()
+	next := r.spawn(heir, 4)
+	r.until(allProcessed)
+	next.stop()
+	for s, begun := range doomed {
+		t.Run(string(s), func(t *testing.T) {
+			again := map[bool]int{true: 1}[matrix[s][killed].again]
+			if want := map[bool]int{true: 1, false: again}[s == acked]; begun != want {
+				t.Errorf("%d handlers had begun when the worker died, want %d", begun, want)
+			}
+			got := value[int](r, `select count(*) from public.deliveries d join public.outbox_events e on e.id = d.event_id where e.event_type = $1::text`, kinds[s].Type())
+			if want := 3 + again; got != want {
+				t.Errorf("%d deliveries of three events, want %d", got, want)
+			}
+		})
+	}
+	if n := value[int](r, `select count(*) from public.effects`); n != 3 {
+		t.Errorf("%d effects of three transactional handlers", n)
+	}
+	r.verdict().expectClean(t, 3*len(kinds))
+}
+
+// killWorkers lets a worker die at each step over the first of three events of one aggregate, all at the same time: the others
+// wait only once for them to be dead. It returns how many handlers had begun.
+func (r *rig) killWorkers() map[step]int {
+	r.Helper()
+	r.spawn(watching, 1)
+	doomed, begun := map[step]*process{}, map[step]int{}
+	for s, kind := range kinds {
+		doomed[s] = r.spawn(s, 1)
+		for seq := 1; seq <= 3; seq++ {
+			r.enqueue(kind.New("thing", agg(len(doomed)), uuid.NewString(), load{Seq: seq}))
+		}
+	}
+	r.until(`exists (select from public.deliveries where worker = $1::text)`, doomed[release].name)
+	r.must(doomed[release].cmd.Process.Signal(syscall.SIGTERM))
+	for s, process := range doomed {
+		process.dies()
+		begun[s] = value[int](r, `select count(*) from public.deliveries where worker = $1::text`, process.name)
+		first := value[string](r, `select status from public.outbox_events where event_type = $1::text order by created_at, id limit 1`, kinds[s].Type())
+		if want := map[bool]string{true: "processed", false: "processing"}[s == acked]; first != want {
+			r.Errorf("%s: the first event is %s, want %s", s, first, want)
+		}
+	}
+	return begun
 }
 
 // steady means that so many workers have lived for long enough to judge others: after an outage all have been silent.

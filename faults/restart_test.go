@@ -60,28 +60,8 @@ func (r *rig) stopSmart(workers []*process) {
 	r.until(`true`)
 }
 
-// TestReadOnlyServer: while the server takes no writes nothing is lost and nobody gives up; when it does again the work goes on.
-func TestReadOnlyServer(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	worker := r.spawn(never, 4)
-	r.enqueue(draft(1, load{Seq: 1}))
-	r.until(allProcessed)
-	// As a standby does, it refuses writes whatever a session asks for; a role's default would be asked away.
-	r.exec(`create function public.refuse() returns trigger language plpgsql as $$ begin
-		raise exception 'read-only' using errcode = '25006'; end $$`)
-	r.exec(`create trigger refuse before update on public.outbox_events for each statement execute function public.refuse()`)
-	r.enqueue(draft(1, load{Seq: 2}), draft(2, load{Seq: 1}))
-	r.until(`(select count(*) from public.outbox_events where status = 'pending') = 2`)
-	if err := r.eventually(time.Second, allProcessed); err == nil {
-		t.Fatal("processed although the server takes no writes")
-	}
-	r.exec(`drop trigger refuse on public.outbox_events`)
-	r.until(allProcessed)
-	worker.stop()
-	v := r.verdict()
-	v.expectClean(t, 3)
-	if v.Duplicates != 0 {
-		t.Errorf("%d repeats", v.Duplicates)
-	}
-}
+// The server crashes at each step, and recovers.
+func TestRestartedAtEachStep(t *testing.T) { eachStep(t, restarted) }
+
+// The server takes no writes for a while, as a standby does.
+func TestReadOnlyAtEachStep(t *testing.T) { eachStep(t, readOnly) }
