@@ -28,7 +28,10 @@ func newPooledRig(t testing.TB, mode bouncer.Mode, exec pgx.QueryExecMode, opts 
 }
 
 // workable are the modes of pgx that can work behind a transaction pooler; the others rely on prepared statements.
-var workable = []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}
+var (
+	workable   = []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}
+	unworkable = []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec}
+)
 
 // Case D7, the part with a pooler: everything this package asks of the database, through PgBouncer in transaction mode.
 func TestD7_EverythingThroughATransactionPooler(t *testing.T) {
@@ -39,8 +42,56 @@ func TestD7_EverythingThroughATransactionPooler(t *testing.T) {
 			r := newPooledRig(t, bouncer.Transaction, mode)
 			r.allOutcomes()
 			r.operateAll()
+			r.drainOne()
 		})
 	}
+}
+
+// drainOne explains one event, and handles it and the redriven one without a worker that runs.
+func (r *rig) drainOne() {
+	r.Helper()
+	worker, err := outbox.NewWorker(r.db.Pool, oneHandler(), outbox.Config{})
+	r.check(err)
+	id := r.enqueue(draft(typeA, 50))[0]
+	waiting, err := outbox.Explain(r.Context(), r.db.Pool, id)
+	r.check(err)
+	told := r.drain(worker)
+	if got := value[string](r, `select status from public.outbox_events where id = $1::uuid`, id.String()); waiting.Reason != outbox.ReasonClaimable || len(told) != 2 || got != "processed" {
+		r.Errorf("it was %s, then %q, then %s", waiting.Reason, told, got)
+	}
+}
+
+// The sessions behind the pooler are ended again and again: the worker goes on, and no attempt is spent.
+func TestD7_SessionsBehindThePoolerEnd(t *testing.T) {
+	t.Parallel()
+	for _, mode := range workable {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			r := newPooledRig(t, bouncer.Transaction, mode)
+			direct := r.db.Connect(t)
+			more := make(chan struct{}, 100)
+			w := r.work(register(typeA, func(context.Context, event.Event[payload]) error { <-more; return nil }), outbox.Config{PollInterval: 20 * time.Millisecond})
+			for n := range 5 {
+				r.enqueue(draft(typeA, 10*n), draft(typeA, 10*n+1))
+				r.until(`exists (select from public.outbox_events where status = 'processing')`)
+				_, err := direct.Exec(t.Context(), `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`)
+				r.check(err)
+				more <- struct{}{}
+				more <- struct{}{}
+				r.onDirect(direct, `select count(*) = $1 from public.outbox_events where status = 'processed' and attempts = 1`, 2*n+2)
+			}
+			r.check(w.stop(t))
+		})
+	}
+}
+
+// onDirect waits for a fact past the pooler, whose sessions come and go.
+func (r *rig) onDirect(conn *pgx.Conn, sql string, args ...any) {
+	r.Helper()
+	r.wait(sql, func() (fact bool) {
+		r.check(conn.QueryRow(context.Background(), sql, args...).Scan(&fact))
+		return fact
+	})
 }
 
 // Case D1 through a pooler, where the worker must not change the session: the role's defaults do not become the loop's.
@@ -72,15 +123,19 @@ func TestD7_DefaultsDoNotReachTheLoopThroughAPooler(t *testing.T) {
 // The other three are told at the start what to set, whatever else goes on at the pooler.
 func TestD7_ModesThatAPoolerBreaksAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec} {
+	for _, mode := range unworkable {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			r := newPooledRig(t, bouncer.Transaction, mode)
 			var h outbox.Handlers
 			handle(&h, typeA, func(context.Context, event.Event[payload]) error { return nil })
-			err := r.workOn(r.db, &h, outbox.Config{}).ended(t)
-			if !errors.Is(err, outbox.ErrPooler) || !strings.Contains(err.Error(), mode.String()) || !strings.Contains(err.Error(), "default_query_exec_mode") {
-				t.Errorf("Run returned %v", err)
+			worker, err := outbox.NewWorker(r.db.Pool, &h, outbox.Config{})
+			r.check(err)
+			for what, err := range map[string]error{"Drain": worker.Drain(t.Context(), nil), "Run": worker.Run(t.Context())} {
+				if !errors.Is(err, outbox.ErrPooler) || !strings.Contains(err.Error(), mode.String()) ||
+					!strings.Contains(err.Error(), "set default_query_exec_mode to exec or simple_protocol") {
+					t.Errorf("%s returned %v", what, err)
+				}
 			}
 		})
 	}
@@ -89,7 +144,7 @@ func TestD7_ModesThatAPoolerBreaksAreRefused(t *testing.T) {
 // A pooler that keeps sessions is as good as none: every mode works, and notifications are heard.
 func TestD7_SessionPoolerTakesEveryMode(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeSimpleProtocol} {
+	for _, mode := range append(unworkable, workable...) {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			r := newPooledRig(t, bouncer.Session, mode)
