@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 )
 
 var (
 	kills    = flag.Int("kills", 5, "how many workers the soak kills")
 	restarts = flag.Int("restarts", 1, "how often the soak stops the server and starts it again")
 	events   = flag.Int("events", 2000, "how many events the soak delivers")
+	limit    = flag.Duration("limit", 20*time.Minute, "how long the soak may take")
 )
 
 // TestMain turns the process into a worker where a test has started it as one.

@@ -27,7 +27,17 @@ func TestSoak(t *testing.T) {
 	// Each fault has its moment in the progress of the deliveries, so that there is work whenever one comes.
 	faults := *kills + *restarts
 	written, killed, restarted := 0, 0, 0
+	begun := time.Now()
+	defer func() {
+		t.Logf("soak, %v:\n%s", time.Since(begun).Round(time.Second), r.verdict().table(killed, restarted))
+	}() // also of one that fails
 	for fault := range faults {
+		if time.Since(begun) > *limit {
+			t.Fatalf("%d of %d faults in %v; that is longer than -limit", fault, faults, *limit)
+		}
+		if tenth := faults / 10; tenth > 0 && fault%tenth == 0 {
+			t.Logf("%v: %d of %d faults", time.Since(begun).Round(time.Second), fault, faults)
+		}
 		target := (fault + 1) * *events / (faults + 1)
 		written = r.write(written, target+soakPortion)
 		r.until(`(select count(*) from public.deliveries) >= $1::integer`, target)
@@ -46,9 +56,7 @@ func TestSoak(t *testing.T) {
 	for _, worker := range workers {
 		worker.stop()
 	}
-	v := r.verdict()
-	t.Logf("soak:\n%s", v.table(killed, restarted))
-	v.expectClean(t, *events)
+	r.verdict().expectClean(t, *events)
 	if killed != *kills || restarted != *restarts {
 		t.Errorf("%d kills and %d restarts, want %d and %d", killed, restarted, *kills, *restarts)
 	}

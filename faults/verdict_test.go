@@ -53,7 +53,7 @@ func (v verdict) table(kills, restarts int) string {
 		value int
 	}{
 		{"events", v.Events}, {"kills of a worker", kills}, {"restarts of the server", restarts}, {"delivered at least once", v.Delivered},
-		{"order violations", v.OrderViolations}, {"duplicates", v.Duplicates}, {"  not explained by a kill", v.Unexplained},
+		{"order violations", v.OrderViolations}, {"duplicates", v.Duplicates}, {"  explained by a kill", v.Duplicates - v.Unexplained}, {"  not explained", v.Unexplained},
 		{"attempts burnt without a start", v.Burnt}, {"stuck", v.Stuck}, {"wrong marks", v.WrongMarks},
 	} {
 		fmt.Fprintf(&b, "%-32s %8d\n", line.name, line.value)
