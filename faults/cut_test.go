@@ -36,7 +36,11 @@ func newNetwork(r *rig) *network {
 
 // swallow makes everything vanish that goes in a direction: "upstream" to the server, or "downstream" to the client.
 func (n *network) swallow(direction string) error {
-	_, err := n.proxy.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(`{"name": "hole", "type": "timeout", "stream": %q, "attributes": {"timeout": 0}}`, direction)))
+	return n.toxic("hole", "timeout", direction, `{"timeout": 0}`)
+}
+
+func (n *network) toxic(name, kind, direction, attributes string) error {
+	_, err := n.proxy.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(`{"name": %q, "type": %q, "stream": %q, "attributes": %s}`, name, kind, direction, attributes)))
 	return err
 }
 

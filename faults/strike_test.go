@@ -182,6 +182,9 @@ func (s *scene) playWork() {
 		s.interrupted(stop)
 	} else {
 		s.strike()
+		if s.phase.step == extend {
+			s.until(s.phase.done) // while the handler still runs
+		}
 		close(s.finish)
 		s.soon()
 		s.until(allProcessed)
