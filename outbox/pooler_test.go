@@ -3,6 +3,7 @@ package outbox_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -129,7 +130,7 @@ func TestD7_ModesThatAPoolerBreaksAreRefused(t *testing.T) {
 			r := newPooledRig(t, bouncer.Transaction, mode)
 			var h outbox.Handlers
 			handle(&h, typeA, func(context.Context, event.Event[payload]) error { return nil })
-			worker, err := outbox.NewWorker(r.db.Pool, &h, outbox.Config{})
+			worker, err := outbox.NewWorker(r.db.Pool, &h, outbox.Config{Logger: slog.New(slog.DiscardHandler)})
 			r.check(err)
 			for what, err := range map[string]error{"Drain": worker.Drain(t.Context(), nil), "Run": worker.Run(t.Context())} {
 				if !errors.Is(err, outbox.ErrPooler) || !strings.Contains(err.Error(), mode.String()) ||
