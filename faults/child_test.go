@@ -42,6 +42,7 @@ const evidence = `create table public.deliveries (
 	id bigint generated always as identity primary key, delivery uuid not null unique, event_id uuid not null,
 	aggregate_id uuid not null, seq integer not null, attempt integer not null, worker text not null, beside integer not null,
 	at timestamptz not null default clock_timestamp());
+	create index on public.deliveries (event_id);
 	create table public.killed (worker text primary key, at timestamptz not null default clock_timestamp());
 	create table public.effects (id bigint generated always as identity)`
 

@@ -87,12 +87,13 @@ func (r *rig) eventually(limit time.Duration, condition string, args ...any) err
 	defer cancel()
 	for ctx.Err() == nil {
 		var fact bool
+		asked := time.Now()
 		if err := r.pool.QueryRow(ctx, "select "+condition, args...).Scan(&fact); err == nil && fact {
 			return nil
 		}
 		select { // leaves the processor to those who are waited for
 		case <-ctx.Done():
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(min(max(20*time.Millisecond, 5*time.Since(asked)), 500*time.Millisecond)):
 		}
 	}
 	return errTimeout
