@@ -67,15 +67,13 @@ func (r *rig) storm(pool *pgxpool.Pool) {
 				r.Errorf("ran into %v", err)
 			}
 		})
-		stops := 1
 		if life >= early {
 			r.wait("the worker runs", worker.Started)
-			stops = 3
 		}
 		for range life - early {
 			value[int](r, `select 1`)
 		}
-		for range stops {
+		for range 3 {
 			ended.Go(func() {
 				if err := worker.Stop(context.Background()); err != nil {
 					r.Errorf("stopped with %v", err)

@@ -18,8 +18,8 @@ import (
 // Config tunes a [Worker]. The zero value of a field means its default; a value out of range is refused by
 // [NewWorker], never adjusted.
 type Config struct {
-	// Concurrency is how many handlers run at once; 1 to 10000, default 500. No more events are claimed than can be
-	// started.
+	// Concurrency is how many handlers run at once; 1 to 10000, default 1000. No more events are claimed than can be
+	// started. Lower it to what the handlers' downstream can take.
 	Concurrency int
 	// Lease is how long a claimed event stays this worker's without a sign of life; 30 s to 1 h, default 5 min.
 	// Running handlers have theirs extended, so it bounds not their time but how long a crash delays an event.
@@ -73,11 +73,12 @@ type Worker struct {
 	result chan error
 }
 
-// States of a worker: what is started stays so, and only what is fresh can begin anything.
+// States of a worker: only what is fresh can begin anything, and what is stopped without having run stays so.
 const (
 	fresh int32 = iota
 	draining
 	started
+	stopped
 )
 
 // NewWorker checks the configuration and returns a worker that is not running yet. It uses the pool for handlers
@@ -126,7 +127,7 @@ func (w *Worker) Run(ctx context.Context) error {
 // cancelled at once instead of at StopTimeout, and Stop returns within a second or two, or within fifteen when the
 // database does not answer. A worker that was never started cannot be started any more.
 func (w *Worker) Stop(ctx context.Context) error {
-	if w.state.Swap(started) != started {
+	if w.state.CompareAndSwap(fresh, stopped) || w.state.CompareAndSwap(draining, stopped) || w.state.Load() == stopped {
 		return nil
 	}
 	w.loop.Stop(ctx)
@@ -165,7 +166,7 @@ func (c Config) check(types []string) (internal.Config, error) {
 	checked := internal.Config{
 		Types:        types,
 		Known:        slices.Clone(c.OtherConsumers),
-		Concurrency:  count("Concurrency", c.Concurrency, 500, 10000),
+		Concurrency:  count("Concurrency", c.Concurrency, 1000, 10000),
 		Lease:        duration("Lease", c.Lease, 5*time.Minute, 30*time.Second, time.Hour),
 		PollInterval: duration("PollInterval", c.PollInterval, time.Second, 10*time.Millisecond, time.Minute),
 		Pause:        duration("Pause", c.Pause, 5*time.Second, time.Second, 5*time.Minute),

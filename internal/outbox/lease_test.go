@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Case L1: a handler of 7 minutes with a lease of 5.
@@ -237,6 +238,48 @@ func TestTakenForDead(t *testing.T) {
 			t.Error("the worker did not take itself off the list")
 		}
 	})
+}
+
+// This worker gets no heartbeat through, from its first one on, so others may take it for dead: its handlers are told before
+// they do. One that is on no list, because no session stands for it, goes on.
+func TestUnheardHandlersAreTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		listed bool
+		cutOff time.Duration
+		told   bool
+	}{
+		"from the start":    {true, 0, true},
+		"after a minute":    {true, time.Minute, true},
+		"without a session": {false, time.Minute, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				rail, begun := newFakeRail(), time.Now()
+				rail.alive = c.listed
+				rail.before = func(_ context.Context, call string) error {
+					if call == "heartbeat" && time.Since(begun) >= c.cutOff {
+						return &pgconn.PgError{Code: "08006"}
+					}
+					return nil
+				}
+				rail.add("a", 1)
+				var told time.Duration
+				b := launch(t, rail, testConfig("a"), func(ctx context.Context, _ Claimed) Result {
+					select {
+					case <-ctx.Done():
+						told = time.Since(begun)
+					case <-time.After(2 * time.Minute):
+					}
+					return Result{Outcome: Processed}
+				})
+				elapse(3 * time.Minute)
+				b.stop()
+				if c.told != (told > 0) || told > c.cutOff+silence+heartbeatInterval {
+					t.Errorf("told after %v", told)
+				}
+			})
+		})
+	}
 }
 
 // A suspect runs with nothing else in flight, and the others go on when it is done.

@@ -25,8 +25,9 @@ type presence struct {
 	types    []string
 	log      *slog.Logger
 	suspects atomic.Bool
-	known    bool
-	// steady is since when every heartbeat has got through, heard when the last one did.
+	// asked is set once a heartbeat has got through, known where it found this worker on the list.
+	asked, known bool
+	// steady is since when every heartbeat has got through, heard when the last one did, or when this worker began.
 	steady, heard time.Time
 	mute          streak
 }
@@ -34,6 +35,7 @@ type presence struct {
 // run beats until ctx ends, then takes this worker off the list.
 func (p *presence) run(ctx context.Context) {
 	defer p.leave(context.WithoutCancel(ctx))
+	p.heard = time.Now()
 	for !within(jitter(heartbeatInterval), ctx.Done(), nil) {
 		call, cancel := context.WithTimeout(ctx, silence/2)
 		err := p.beat(call)
@@ -57,7 +59,7 @@ func (p *presence) beat(ctx context.Context) error {
 		p.log.Error("outbox: this worker was taken for dead while it was cut off; its events belong to others now")
 		p.flights.cancel(ErrLeaseLost, func(*flight) bool { return true })
 	}
-	p.known, p.heard = alive, time.Now()
+	p.asked, p.known, p.heard = true, alive, time.Now()
 	if err := p.takeOver(ctx); err != nil {
 		return err
 	}
@@ -68,9 +70,10 @@ func (p *presence) beat(ctx context.Context) error {
 	return err
 }
 
-// giveUp ends the handlers of a worker that nobody has heard for so long that others may be taking its events.
+// giveUp ends the handlers of a worker that nobody has heard for so long that others may be taking its events: not of one
+// that is on no list.
 func (p *presence) giveUp() {
-	if !p.known || time.Since(p.heard) < silence-heartbeatInterval {
+	if p.asked && !p.known || time.Since(p.heard) < silence-heartbeatInterval {
 		return
 	}
 	if n := p.flights.cancel(ErrLeaseLost, func(*flight) bool { return true }); n > 0 {
