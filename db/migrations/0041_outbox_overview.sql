@@ -135,9 +135,10 @@ begin
        where r.lane = 'ready' and r.at_rest is null and r.crashes < 3 and r.event_type = t.event_type order by r.created_at, r.id limit v_limit)
       union all
       (select w.id from (values ('timed'), ('held')) l(lane) cross join lateral (
-         select w.id from public.outbox_events w
+         select w.id, w.due_at from public.outbox_events w
          where w.lane in ('timed', 'held') and w.lane = l.lane and w.event_type = t.event_type
-         order by w.due_at limit v_limit) w)) f
+         order by w.due_at limit v_limit) w
+       order by w.due_at limit v_limit)) f
   ) i join public.outbox_events e on e.id = i.id;
 end $$;
 
