@@ -392,3 +392,37 @@ func TestClaimFilesAndGoesOn(t *testing.T) {
 		t.Errorf("then claimed %s", got.ID)
 	}
 }
+
+// Point 1 comes before point 2: what is exhausted is discarded even where the batch is full of older events, and however
+// it came to be expired.
+func TestExhaustedBehindAFullBatch(t *testing.T) {
+	t.Parallel()
+	for name, expire := range map[string]func(*rail, int){
+		"written by a producer": func(r *rail, attempts int) {
+			r.insert(row{Key: "worn", Status: "processing", Attempts: attempts, Age: time.Hour, Due: -time.Minute})
+		},
+		"claimed, expired by hand": func(r *rail, attempts int) {
+			r.insert(row{Key: "worn", Attempts: attempts - 1, Age: time.Hour})
+			r.exec(`select public.outbox_claim_batch(array['a'], p_max_attempts => $1::integer)`, attempts)
+			r.exec(`update public.outbox_events set available_at = clock_timestamp()`)
+		},
+		"claimed among many": func(r *rail, attempts int) {
+			r.insert(row{Key: "worn", Attempts: attempts - 1, Age: time.Hour})
+			r.exec(`select public.outbox_claim_events(array['a'], '{}', 100, 300, $1::integer, p_many => 1)`, attempts)
+			r.exec(`update public.outbox_events set available_at = clock_timestamp()`)
+		},
+	} {
+		for _, attempts := range []int{1, 2, 8, 20} {
+			r := newRail(t)
+			expire(r, attempts)
+			r.insert(row{Agg: 1, Key: "older", Age: 2 * time.Hour})
+			got := r.events(`select * from public.outbox_claim_batch(array['a'], p_batch_size => 1, p_max_attempts => $1::integer)`, attempts)
+			if len(got) != 1 || got[0].IdempotencyKey != "older" {
+				t.Errorf("%s, %d attempts: claimed %+v", name, attempts, got)
+			}
+			if status := value[string](r, `select status from public.outbox_events where idempotency_key = 'worn'`); status != "discarded" {
+				t.Errorf("%s, %d attempts: %s, want discarded", name, attempts, status)
+			}
+		}
+	}
+}

@@ -49,12 +49,12 @@ create table public.outbox_events (
   held_by uuid,
   crashes smallint not null default 0,
   -- What indexes may know of status, available_at and attempts. These three stay the same while a row of the ready lane is
-  -- claimed, so a claim of many is a heap-only update: no index has to learn of it.
+  -- claimed for the first time, so a claim of many is a heap-only update: no index has to learn of it.
   at_rest text collate "C" generated always as (case when status in ('processed', 'discarded') then status end) stored,
   due_at timestamptz generated always as (case when lane in ('timed', 'held') then available_at end) stored,
   tries smallint generated always as (
-    case when attempts > 0 and (lane in ('queued', 'barred') or lane = 'ready' and status <> 'processing')
-      then least(attempts, 20) end) stored,
+    case when lane in ('queued', 'barred') or lane = 'ready' and (status <> 'processing' or attempts > 1)
+      then nullif(least(attempts, 20), 0) end) stored,
   constraint outbox_events_created_at_finite_check check (isfinite(created_at)),
   constraint outbox_events_available_at_finite_check check (isfinite(available_at)),
   constraint outbox_events_event_type_idempotency_key_key unique (event_type, idempotency_key)

@@ -28,7 +28,15 @@ begin
           select e.id, e.created_at, e.attempts from public.outbox_events e
           where e.event_type = t.event_type and e.lane in ('timed', 'held') and e.lane = l.lane and e.due_at <= p_now
           order by e.due_at limit 400) d
-        where d.attempts >= t.max_attempts) e
+        where d.attempts >= t.max_attempts
+        union all
+        -- A lease that ran out on the only attempt there is; no index may know of first attempts.
+        select r.id, r.created_at from (
+          select e.id, e.created_at, e.attempts from public.outbox_events e
+          where t.max_attempts = 1 and e.event_type = t.event_type and e.lane = 'ready' and e.at_rest is null and e.crashes < 3
+            and e.available_at <= p_now
+          order by e.created_at, e.id limit 400) r
+        where r.attempts > 0) e
       order by e.created_at, e.id limit 100) f;
   end if;
   if v_rows is null then
