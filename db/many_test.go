@@ -144,3 +144,35 @@ func TestSuspectsStaySuspects(t *testing.T) {
 		}
 	}
 }
+
+// However many events have to run alone, what waited for its time beside them is handed out.
+func TestSuspectsStarveNobody(t *testing.T) {
+	t.Parallel()
+	for _, lane := range []string{"timed", "held"} {
+		r := newRail(t)
+		const row = `insert into public.outbox_events (available_at, aggregate_type, aggregate_id, event_type, idempotency_key, payload, status, lane, crashes)
+			select clock_timestamp() - interval '1 s' * i, 'order', gen_random_uuid(), 'a', i::text, '{}', 'processing', $1, $2::integer from generate_series($3::integer, $4) i`
+		r.exec(row, lane, 3, 2, 501)
+		r.exec(row, lane, 0, 1, 1)
+		w := r.worker("a")
+		if !value[bool](r, `select public.outbox_any_ready(array['a'])`) || w.claims(10, false) != 1 {
+			t.Errorf("%s: nothing is handed out", lane)
+		}
+		if value[bool](r, `select public.outbox_any_ready(array['a'])`) {
+			t.Errorf("%s: those that run alone pass for free to go", lane)
+		}
+	}
+}
+
+// What is in flight at the front does not hide what waits behind it.
+func TestCountsBehindLargeClaims(t *testing.T) {
+	t.Parallel()
+	r := newRail(t)
+	r.fill(300)
+	r.exec(`select public.outbox_claim_events(array['a'], '{}', 150, 300, 8)`)
+	for limit, want := range map[int]string{100: "100 due, 100 in flight", 1000: "150 due, 150 in flight"} {
+		if got := value[string](r, `select ready || ' due, ' || in_flight || ' in flight' from public.outbox_stats($1::integer) where oldest_age_seconds >= 0`, limit); got != want {
+			t.Errorf("counted to %d: %s, want %s", limit, got, want)
+		}
+	}
+}

@@ -70,13 +70,14 @@ begin
         where p_suspects is distinct from true
         union all
         -- What waited for its time, and leases that ran out.
-        select d.tid, d.created_at, d.id, d.aggregate_type, d.aggregate_id, d.event_type, d.attempts, t.max_attempts
+        select d.*, t.max_attempts
         from unnest(v_types, v_limits) t(event_type, max_attempts) cross join lateral (values ('timed'), ('held')) l(lane) cross join lateral (
-          select e.ctid as tid, e.created_at, e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.attempts, e.crashes
+          select e.ctid as tid, e.created_at, e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.attempts
           from public.outbox_events e
           where e.event_type = t.event_type and e.lane in ('timed', 'held') and e.lane = l.lane and e.due_at <= v_now
+            and e.crashes < 3
           order by e.due_at limit greatest(400, v_window)) d
-        where p_suspects is distinct from true and d.crashes < 3 and (d.created_at, d.id) > (v_after_at, v_after_id)
+        where p_suspects is distinct from true and (d.created_at, d.id) > (v_after_at, v_after_id)
         union all
         select b.*, t.max_attempts
         from unnest(v_types, v_limits) t(event_type, max_attempts)

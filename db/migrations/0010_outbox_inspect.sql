@@ -141,9 +141,16 @@ begin
       coalesce(bool_or(s.available_at > v_now and s.status in ('processing', 'failed')), false) as attended,
       min(s.since) filter (where s.available_at <= v_now) as oldest
     from (
+      -- What large claims left in the ready lane stands at its front, and must not hide what waits behind.
       (select e.status, e.available_at, e.created_at as since from public.outbox_events e
-       where e.event_type = t.event_type and e.lane = 'ready' and e.at_rest is null and e.crashes < 3
+       where e.event_type = t.event_type and e.lane = 'ready' and e.at_rest is null and e.crashes < 3 and e.available_at <= v_now
        order by e.created_at, e.id limit v_cap)
+      union all
+      select f.* from (
+        select e.status, e.available_at, e.created_at from public.outbox_events e
+        where e.event_type = t.event_type and e.lane = 'ready' and e.at_rest is null and e.crashes < 3
+        order by e.created_at, e.id limit v_cap) f
+      where f.available_at > v_now
       union all
       (select e.status, e.available_at, e.created_at from public.outbox_events e
        where e.event_type = t.event_type and e.crashes >= 3 and e.at_rest is null

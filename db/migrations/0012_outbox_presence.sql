@@ -173,7 +173,7 @@ begin
        order by e.created_at, e.id limit 1)
       union all
       (select from (values ('timed'), ('held')) l(lane) join public.outbox_events e on e.lane = l.lane
-       where e.event_type = t.event_type and e.lane in ('timed', 'held') and e.due_at <= v_now limit 1)) r);
+       where e.event_type = t.event_type and e.lane in ('timed', 'held') and e.due_at <= v_now and e.crashes < 3 limit 1)) r);
 end $$;
 
 -- migrate:down
