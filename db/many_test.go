@@ -176,3 +176,19 @@ func TestCountsBehindLargeClaims(t *testing.T) {
 		}
 	}
 }
+
+// What is given back from a large claim stays where it is: each row is written once.
+func TestReleaseOfManyWritesOnce(t *testing.T) {
+	t.Parallel()
+	r := newRail(t)
+	r.fill(200)
+	held := r.events(`select * from public.outbox_claim_events(array['a'], '{}', 200, 300, 8)`)
+	s := r.session()
+	s.exec(`begin`)
+	s.exec(`select public.outbox_release_unprocessed($1, $2)`, ids(held), tokens(held))
+	if n := value[int](s.rail, `select pg_stat_get_xact_tuples_updated('public.outbox_events'::regclass)::integer`); n != 200 {
+		t.Errorf("%d rows written to give 200 back", n)
+	}
+	s.exec(`commit`)
+	r.sound()
+}

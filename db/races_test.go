@@ -234,3 +234,32 @@ func TestAnswersBelongToTokens(t *testing.T) {
 		t.Errorf("got %v, want failed and missed", got)
 	}
 }
+
+// An operator gives up what is queued behind an event in flight, and one in flight besides, while both are acknowledged: the
+// acknowledgement waits for the queued one, and nobody waits for it.
+func TestDiscardBesideAck(t *testing.T) {
+	t.Parallel()
+	r := newRail(t)
+	first, queued := r.insert(row{Agg: 1, Age: 4e9}), r.insert(row{Agg: 1, Age: 3e9})
+	between, other := r.insert(row{Agg: 2, Type: "b", Age: 2e9}), r.insert(row{Agg: 3, Age: 1e9})
+	held := r.claim("a")
+	if len(held) != 2 || *r.event(queued).Lane != "queued" {
+		t.Fatalf("claimed %+v", held)
+	}
+	holder, operator, acker := r.session(), r.session(), r.session()
+	holder.begin("read committed")
+	holder.exec(`select from public.outbox_events where id = $1 for update`, between)
+	discarded := operator.startExec(`select public.outbox_discard($1, 'me', 'test')`, []uuid.UUID{queued, between, other})
+	discarded.blocked(r)
+	acked := acker.startExec(`select public.outbox_mark_processed_many($1, $2)`, ids(held), tokens(held))
+	acked.blocked(r)
+	holder.commit()
+	discarded.succeeds()
+	acked.succeeds()
+	for id, want := range map[uuid.UUID]string{first: "processed", queued: "discarded", between: "discarded", other: "processed"} {
+		if got := r.event(id).Status; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	r.sound()
+}

@@ -105,8 +105,8 @@ execute function public.outbox_file_insert();
 
 -- Files a row anew after an UPDATE that knew nothing of lanes: the functions of the rail move the lane themselves, so an
 -- unchanged lane beside a changed place or status means a hand did it. But a claim of many leaves its rows in the ready
--- lane, and one that a hand made is as good as that. Afterwards and not before, as a trigger that may change the row has
--- every update lock it first, each acknowledgement too.
+-- lane, one that a hand made is as good as that, and what is given back from there is due and stays. Afterwards and not
+-- before, as a trigger that may change the row has every update lock it first, each acknowledgement too.
 create function public.outbox_file_update() returns trigger
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -121,8 +121,9 @@ end $$;
 create trigger outbox_events_file_update after update on public.outbox_events
 for each row when (
   new.lane is not distinct from old.lane
-  and ((new.lane is distinct from 'ready' or new.status <> 'processing')
-      and (new.status, new.available_at) is distinct from (old.status, old.available_at)
+  and ((new.status, new.available_at) is distinct from (old.status, old.available_at)
+      and not coalesce(new.lane = 'ready' and new.at_rest is null
+        and (new.status = 'processing' or new.available_at <= pg_catalog.clock_timestamp()), false)
     or (new.created_at, new.id, new.aggregate_type, new.aggregate_id, new.event_type)
       is distinct from (old.created_at, old.id, old.aggregate_type, old.aggregate_id, old.event_type)))
 execute function public.outbox_file_update();

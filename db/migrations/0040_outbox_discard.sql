@@ -19,9 +19,10 @@ begin
     raise exception using errcode = '22023', message = 'outbox_discard_invalid_input';
   end if;
   with held as materialized (
-    -- In id order, so that two overlapping calls cannot lock in opposite directions.
+    -- In id order, so that two overlapping calls cannot lock in opposite directions. What is in flight is not waited for:
+    -- whoever acknowledges it may in turn wait for what is queued behind it, and that be locked here.
     select e.id from public.outbox_events e
-    where e.id = any (p_event_ids) and e.at_rest is null
+    where e.id = any (p_event_ids) and e.at_rest is null and not (e.status = 'processing' and e.available_at > v_now)
     order by e.id for no key update
   ), ended as (
     update public.outbox_events e
@@ -41,7 +42,7 @@ begin
 
   return query
   select a.id, case when a.id = any (v_discarded) then 'discarded' else coalesce((
-    select case when e.status = 'processing' then 'in_flight' else 'at_rest' end
+    select case when e.at_rest is null then 'in_flight' else 'at_rest' end
     from public.outbox_events e where e.id = a.id), 'not_found') end
   from unnest(p_event_ids) with ordinality a(id, ord) order by a.ord;
 end $$;
