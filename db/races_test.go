@@ -263,3 +263,32 @@ func TestDiscardBesideAck(t *testing.T) {
 	}
 	r.sound()
 }
+
+// A redrive locks what an acknowledgement locks, in the same order, whatever ids producers have given.
+func TestRedriveBesideAck(t *testing.T) {
+	t.Parallel()
+	r := newRail(t)
+	const row = `insert into public.outbox_events (id, created_at, aggregate_type, aggregate_id, event_type, idempotency_key, payload, status)
+		values ($1, clock_timestamp() - $2 * interval '1 hour', 'order', $3, $4, $1::uuid::text, '{}', $5)`
+	given, flying, between, barred := []uuid.UUID{staged('Z', 4), staged('Z', 5)}, staged('Z', 3), staged('Z', 2), staged('Z', 1)
+	r.exec(row, given[0], 4, agg(1), "a", "discarded")
+	r.exec(row, given[1], 4, agg(2), "a", "discarded")
+	r.exec(row, flying, 3, agg(1), "a", "pending")
+	r.exec(row, between, 2, agg(2), "c", "pending")
+	r.exec(row, barred, 1, agg(1), "b", "pending")
+	held := r.claimOne("a", "b")
+	if *r.event(barred).Lane != "barred" {
+		t.Fatal("nothing stands behind the one in flight")
+	}
+	holder, operator, acker := r.session(), r.session(), r.session()
+	holder.begin("read committed")
+	holder.exec(`select from public.outbox_events where id = $1 for update`, between)
+	redriven := operator.startExec(`select public.outbox_redrive($1, 'me', 'test')`, given)
+	redriven.blocked(r)
+	acked := acker.startExec(`select public.outbox_mark_processed($1, $2)`, held.ID, held.token())
+	acked.settle(r)
+	holder.commit()
+	redriven.succeeds()
+	acked.succeeds()
+	r.sound()
+}

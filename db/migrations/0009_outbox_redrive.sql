@@ -40,7 +40,8 @@ begin
     ), held as materialized (
       select y.id from public.outbox_events y
       where y.id in (select w.id from waiting w) and y.at_rest is null
-      order by y.id for no key update
+      -- As acknowledgements do: first what is in flight, then what waits for it, each in id order.
+      order by y.status <> 'processing', y.id for no key update
     )
     select (select count(*) from waiting), array_agg(h.id) into v_found, v_held from held h;
     -- Those that ended while this waited for them have let others go: look again.
