@@ -2,6 +2,7 @@ package db_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -290,5 +291,34 @@ func TestRedriveBesideAck(t *testing.T) {
 	holder.commit()
 	redriven.succeeds()
 	acked.succeeds()
+	r.sound()
+}
+
+// Somebody keeps an event locked that many wait for: they cannot be filed behind it, and those behind them have their turn
+// all the same.
+func TestLockedBlockerStarvesNobody(t *testing.T) {
+	t.Parallel()
+	r := newRail(t)
+	const rows = `insert into public.outbox_events (aggregate_type, aggregate_id, event_type, idempotency_key, payload) select 'order', coalesce($1, gen_random_uuid()), 'a', gen_random_uuid(), '{}'`
+	blocker := r.insert(row{Agg: 1, Age: time.Hour, Due: time.Hour})
+	r.exec(rows+` from generate_series(1, 1200)`, agg(1))
+	r.exec(`update public.outbox_events set lane = 'ready' where lane = 'queued'`) // as if each had its own transaction
+	r.exec(rows, nil)
+	holder := r.session()
+	holder.begin("read committed")
+	holder.exec(`select from public.outbox_events where id = $1 for update`, blocker)
+	if got := r.claim("a"); len(got) != 1 || got[0].AggregateID == agg(1) {
+		t.Errorf("claimed %d beside the lock, want the one that waits for nobody", len(got))
+	}
+	if n := value[int](r, `select count(*) from public.outbox_events where lane = 'queued'`); n != 0 {
+		t.Errorf("%d were filed behind what is locked", n)
+	}
+	holder.commit()
+	if got := r.claim("a"); len(got) != 0 {
+		t.Errorf("claimed %+v", got)
+	}
+	if n := value[int](r, `select count(*) from public.outbox_events where lane = 'queued'`); n < 500 || n > 1000 {
+		t.Errorf("one claim filed %d, want a bounded number", n)
+	}
 	r.sound()
 }

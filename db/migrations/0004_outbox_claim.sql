@@ -85,8 +85,8 @@ end $$;
 
 -- Files blocked rows behind what blocks them. The blocker is locked and marked as waited on in the same step: had
 -- it been ended meanwhile, it would not be found active, and whoever ends it later sees the mark. Rows whose
--- blocker is busy with someone else stay where they are, for the next look.
-create function public.outbox_park(p_event_ids uuid[], p_exempt text[]) returns void
+-- blocker is busy with someone else stay where they are, for the next look. Returns how many were filed.
+create function public.outbox_park(p_event_ids uuid[], p_exempt text[]) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
@@ -96,6 +96,7 @@ declare
   v_blockers uuid[];
   v_blocked_by text[];
   v_held uuid[];
+  v_parked integer;
 begin
   with mine as materialized (
     -- What another claim is parking at this moment is left to it: two that waited for each other's rows could deadlock.
@@ -151,6 +152,8 @@ begin
       and (b.aggregate_id, b.aggregate_type, b.event_type) = (e.aggregate_id, e.aggregate_type, coalesce(t.blocked_by, e.event_type)))
     -- "is true" keeps this a hashed look-up; as a join it would be a nested loop, with hash joins switched off.
     and (t.blocker in (select h.id from unnest(v_held) h(id))) is true;
+  get diagnostics v_parked = row_count;
+  return v_parked;
 end $$;
 
 -- migrate:down

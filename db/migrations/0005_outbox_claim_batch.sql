@@ -1,7 +1,8 @@
 -- migrate:up
 
 -- The claim itself, without the clamps of the contract's form and in no order; one call hands out at most p_limit rows
--- and looks at no more than p_limit + 1000, and past what others hold, so its cost does not depend on what waits.
+-- and looks at no more than p_limit + 1000, and past what others hold (up to 5000 rows that wait for it), so its cost does
+-- not depend on what waits.
 -- p_since passes over ready rows created before that event: for a caller that has just found none there, while a snapshot
 -- held open keeps the entries of rows long gone in the index.
 -- p_suspects: true hands out only events that must run alone, false none of them, null makes no difference.
@@ -32,6 +33,8 @@ declare
   v_many boolean;
   v_blocked uuid[];
   v_parked uuid[] := '{}';
+  v_passed integer := 0;
+  v_filed integer;
   v_since constant timestamptz := (select e.created_at from public.outbox_events e where e.id = p_since);
   v_after_at timestamptz := '-infinity';
   v_after_id uuid := '00000000-0000-0000-0000-000000000000';
@@ -149,7 +152,16 @@ begin
     v_after_id := v_last_id;
     v_taken := v_taken || v_free;
     v_parked := v_parked || v_blocked;
-    exit when cardinality(v_taken) >= p_limit or v_seen < v_window and not v_enough or cardinality(v_parked) >= 500;
+    exit when cardinality(v_taken) >= p_limit or v_seen < v_window and not v_enough;
+    if cardinality(v_parked) >= 500 then
+      -- Enough for one call, unless nothing was found and none of it can be filed, as somebody holds what it waits for:
+      -- then the others behind it have their turn.
+      exit when v_taken <> '{}';
+      v_filed := public.outbox_park(v_parked, v_exempt);
+      v_passed := v_passed + cardinality(v_parked);
+      v_parked := '{}';
+      exit when v_filed > 0 or v_passed >= 5000;
+    end if;
     v_window := case when v_enough then p_limit else 500 end;
   end loop;
 
