@@ -114,6 +114,26 @@ func TestTakeOverOfMany(t *testing.T) {
 	}
 }
 
+// A worker that was taken for dead while it was cut off goes on claiming before it appears again: nobody has noted how far.
+func TestTakeOverOfClaimsBeforeAppearing(t *testing.T) {
+	t.Parallel()
+	r := newRail(t)
+	r.fill(400)
+	w := r.worker("a")
+	if n := w.claims(200, false); n != 200 {
+		t.Fatalf("claimed %d", n)
+	}
+	r.exec(`delete from public.outbox_workers`)
+	if n := w.claims(200, false); n != 200 {
+		t.Fatalf("claimed %d", n)
+	}
+	w.exec(`select public.outbox_appear($1::uuid, array['a'], true)`, w.holder)
+	w.dies(r)
+	if n := value[int](r, takeOver); n != 400 {
+		t.Errorf("took over %d, want all 400", n)
+	}
+}
+
 // An event that must run alone stays one, whatever happens to it besides a handler's return.
 func TestSuspectsStaySuspects(t *testing.T) {
 	t.Parallel()

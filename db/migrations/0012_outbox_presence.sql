@@ -18,8 +18,9 @@ language sql immutable parallel safe
 return pg_catalog.hashtextextended(p_holder::text, 1885827692);
 
 -- Called on the session that is to stand for the worker, and again on each new one. False when a session that has not
--- ended yet still stands for it.
-create function public.outbox_appear(p_holder uuid, p_event_types text[]) returns boolean
+-- ended yet still stands for it. A worker that p_claimed before it appeared, or after it was taken for dead, has left no
+-- word of how far: then what it has in flight is looked for in all that is ready.
+create function public.outbox_appear(p_holder uuid, p_event_types text[], p_claimed boolean default false) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -27,7 +28,8 @@ begin
   if not pg_try_advisory_lock(public.outbox_presence_key(p_holder)) then
     return false;
   end if;
-  insert into public.outbox_workers as w (holder, event_types) values (p_holder, coalesce(p_event_types, '{}'))
+  insert into public.outbox_workers as w (holder, event_types, claimed_until)
+  values (p_holder, coalesce(p_event_types, '{}'), case when p_claimed then 'infinity' else '-infinity' end::timestamptz)
   on conflict (holder) do update set event_types = excluded.event_types, seen_at = clock_timestamp();
   return true;
 end $$;
@@ -184,6 +186,6 @@ drop function public.outbox_recover_claims(uuid, text[], uuid[]);
 drop function public.outbox_in_flight(uuid, text[]);
 drop function public.outbox_disappear(uuid);
 drop function public.outbox_heartbeat(uuid);
-drop function public.outbox_appear(uuid, text[]);
+drop function public.outbox_appear(uuid, text[], boolean);
 drop function public.outbox_presence_key(uuid);
 drop table public.outbox_workers;

@@ -1,6 +1,6 @@
 -- name: OutboxAppear :one
 -- OutboxAppear ties a worker to the session it is called on; false while an older session still stands for it.
-SELECT public.outbox_appear(p_holder => @holder::uuid, p_event_types => @event_types::text[])::boolean AS appeared;
+SELECT public.outbox_appear(p_holder => @holder::uuid, p_event_types => @event_types::text[], p_claimed => @claimed::boolean)::boolean AS appeared;
 
 -- name: OutboxHeartbeat :one
 -- OutboxHeartbeat says that a worker lives; false when it has been declared dead.

@@ -44,17 +44,18 @@ func (q *Queries) OutboxAnySuspect(ctx context.Context, arg OutboxAnySuspectPara
 }
 
 const outboxAppear = `-- name: OutboxAppear :one
-SELECT public.outbox_appear(p_holder => $1::uuid, p_event_types => $2::text[])::boolean AS appeared
+SELECT public.outbox_appear(p_holder => $1::uuid, p_event_types => $2::text[], p_claimed => $3::boolean)::boolean AS appeared
 `
 
 type OutboxAppearParams struct {
 	Holder     uuid.UUID
 	EventTypes []string
+	Claimed    bool
 }
 
 // OutboxAppear ties a worker to the session it is called on; false while an older session still stands for it.
 func (q *Queries) OutboxAppear(ctx context.Context, arg OutboxAppearParams) (bool, error) {
-	row := q.db.QueryRow(ctx, outboxAppear, arg.Holder, arg.EventTypes)
+	row := q.db.QueryRow(ctx, outboxAppear, arg.Holder, arg.EventTypes, arg.Claimed)
 	var appeared bool
 	err := row.Scan(&appeared)
 	return appeared, err

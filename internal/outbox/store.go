@@ -6,6 +6,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,6 +21,8 @@ type store struct {
 	q      *db.Queries
 	holder uuid.UUID
 	policy Policy
+	// claimed is set with the first claim; a worker that appears only then has to say so.
+	claimed atomic.Bool
 }
 
 func newStore(pool *pgxpool.Pool, policy Policy) *store {
@@ -40,6 +43,7 @@ func (s *store) heard(err error) error {
 const claimLimit = 20
 
 func (s *store) claim(ctx context.Context, ask ask, known []string, lease time.Duration) ([]Claimed, error) {
+	s.claimed.Store(true)
 	rows, err := s.q.OutboxClaim(ctx, db.OutboxClaimParams{
 		EventTypes:        ask.types,
 		KnownEventTypes:   known,

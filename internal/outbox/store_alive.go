@@ -34,7 +34,7 @@ func (s *store) heal(ctx context.Context) (int32, error) {
 }
 
 func (s *store) appear(ctx context.Context, session db.DBTX, types []string) error {
-	_, err := db.New(session).OutboxAppear(ctx, db.OutboxAppearParams{Holder: s.holder, EventTypes: types})
+	_, err := db.New(session).OutboxAppear(ctx, db.OutboxAppearParams{Holder: s.holder, EventTypes: types, Claimed: s.claimed.Load()})
 	return err
 }
 
