@@ -10,8 +10,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	internaldb "github.com/openlup/pgrail/internal/db"
 )
 
 // A node is a part of a plan as EXPLAIN (ANALYZE, FORMAT JSON) tells it.
@@ -78,10 +81,14 @@ type figure struct {
 }
 
 // plansOf runs the statement and sums up its plans.
-func (p *planReader) plansOf(sql string, args ...any) (f figure) {
+func (p *planReader) plansOf(sql string, args ...any) figure {
 	p.Helper()
 	p.plans = nil
 	p.exec(sql, args...)
+	return p.sum()
+}
+
+func (p *planReader) sum() (f figure) {
 	indexes := map[string]bool{}
 	for _, plan := range p.plans {
 		plan.walk(func(n node) {
@@ -219,6 +226,48 @@ func TestPlans(t *testing.T) {
 				r.exec(`update public.outbox_events set status = 'discarded' where id = md5('given up')::uuid; analyze`)
 			}
 		})
+	}
+}
+
+// What people look at by hand reads what is active or asked for, and never the history from end to end.
+func TestPlansOfOperators(t *testing.T) {
+	t.Parallel()
+	r := newRail(t)
+	r.exec(`insert into ` + plainColumns + ` select 'order', md5('hot')::uuid, 'a', 'active ' || i, '{}' from generate_series(1, 20) i`)
+	r.exec(`insert into public.outbox_events (aggregate_type, aggregate_id, event_type, idempotency_key, payload, status)
+		select 'order', md5('hot')::uuid, 'a', 'past ' || i, '{}', 'processed' from generate_series(1, 20000) i`)
+	r.exec(`vacuum analyze`)
+	first := value[uuid.UUID](r, `select id from public.outbox_events where idempotency_key = 'active 1'`)
+	reader := r.planReader()
+	q, ctx := internaldb.New(reader.conn), context.Background()
+	kind, hour := "a", 3600.0
+	for name, look := range map[string]func() error{
+		"behind": func() error {
+			behind, err := q.OperateBehind(ctx, internaldb.OperateBehindParams{EventID: first, AtMost: 30})
+			if len(behind) != 19 {
+				t.Errorf("%d stand behind, want 19", len(behind))
+			}
+			return err
+		},
+		"active": func() error {
+			active, err := q.OperateActive(ctx, internaldb.OperateActiveParams{EventIds: []string{}, EventType: &kind, AtMost: 30})
+			if len(active) != 20 {
+				t.Errorf("%d are active, want 20", len(active))
+			}
+			return err
+		},
+		"prunable": func() error {
+			_, err := q.OperatePrunable(ctx, internaldb.OperatePrunableParams{KeepSeconds: hour, KeepDiscardedSeconds: &hour, AtMost: 100})
+			return err
+		},
+	} {
+		reader.plans = nil
+		if err := look(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if f := reader.sum(); f.sequential != nil || len(f.indexes) == 0 || f.read > 1000 {
+			t.Errorf("%s: %+v", name, f)
+		}
 	}
 }
 

@@ -32,12 +32,21 @@ FROM public.outbox_events AS e
 WHERE e.id = ANY ((@event_ids::text[])::uuid[]);
 
 -- name: OperateBehind :many
--- OperateBehind lists the oldest active events that are younger than the given one in its aggregate.
+-- OperateBehind lists the oldest active events that are younger than the given one in its aggregate. In two parts, as no one
+-- index holds both.
 SELECT o.id, o.event_type, o.status, o.attempts
 FROM public.outbox_events AS e
-JOIN public.outbox_events AS o
-  ON o.aggregate_type = e.aggregate_type AND o.aggregate_id = e.aggregate_id AND (o.created_at, o.id) > (e.created_at, e.id)
-WHERE e.id = @event_id::uuid AND o.status IN ('pending', 'failed', 'processing')
+CROSS JOIN LATERAL (
+  SELECT a.id, a.created_at, a.event_type, a.status, a.attempts
+  FROM public.outbox_events AS a
+  WHERE a.aggregate_type = e.aggregate_type AND a.aggregate_id = e.aggregate_id AND (a.created_at, a.id) > (e.created_at, e.id)
+    AND a.at_rest IS NULL AND a.lane IS DISTINCT FROM 'queued'
+  UNION ALL
+  SELECT a.id, a.created_at, a.event_type, a.status, a.attempts
+  FROM public.outbox_events AS a
+  WHERE a.aggregate_type = e.aggregate_type AND a.aggregate_id = e.aggregate_id AND (a.created_at, a.id) > (e.created_at, e.id)
+    AND a.at_rest IS NULL AND a.lane = 'queued') AS o
+WHERE e.id = @event_id::uuid
 ORDER BY o.created_at, o.id
 LIMIT @at_most::integer;
 
@@ -62,12 +71,17 @@ ORDER BY e.created_at, e.id
 LIMIT @at_most::integer;
 
 -- name: OperateActive :many
--- OperateActive selects events to be discarded, youngest first: so that giving up one does not hand out the next.
+-- OperateActive selects events to be discarded, youngest first: so that giving up one does not hand out the next. In two
+-- parts, as no one index holds all that is active, and history is to cost nothing.
 SELECT e.id, e.event_type, e.aggregate_type, e.aggregate_id, e.status AS reason,
   date_part('epoch', clock_timestamp() - e.created_at)::double precision AS age_seconds
-FROM public.outbox_events AS e
-WHERE e.status IN ('pending', 'failed', 'processing')
-  AND (cardinality(@event_ids::text[]) = 0 OR e.id = ANY ((@event_ids::text[])::uuid[]))
+FROM (
+  SELECT a.id, a.created_at, a.aggregate_type, a.aggregate_id, a.event_type, a.status
+  FROM public.outbox_events AS a WHERE a.at_rest IS NULL AND a.lane IS DISTINCT FROM 'queued'
+  UNION ALL
+  SELECT a.id, a.created_at, a.aggregate_type, a.aggregate_id, a.event_type, a.status
+  FROM public.outbox_events AS a WHERE a.at_rest IS NULL AND a.lane = 'queued') AS e
+WHERE (cardinality(@event_ids::text[]) = 0 OR e.id = ANY ((@event_ids::text[])::uuid[]))
   AND (sqlc.narg('event_type')::text IS NULL OR e.event_type = sqlc.narg('event_type')::text)
   AND (sqlc.narg('aggregate_type')::text IS NULL OR e.aggregate_type = sqlc.narg('aggregate_type')::text)
   AND (sqlc.narg('aggregate_id')::uuid IS NULL OR e.aggregate_id = sqlc.narg('aggregate_id')::uuid)
@@ -84,15 +98,15 @@ FROM public.outbox_discard(
   p_reason => @reason::text) AS m;
 
 -- name: OperatePrunable :one
--- OperatePrunable counts, up to at_most each, what pruning would delete.
+-- OperatePrunable counts, up to at_most each, what pruning would delete. An index serves a time that stands still.
 SELECT
   (SELECT count(*) FROM (
     SELECT FROM public.outbox_events AS p
-    WHERE p.at_rest = 'processed' AND coalesce(p.processed_at, p.created_at) < clock_timestamp() - make_interval(secs => @keep_seconds::double precision)
+    WHERE p.at_rest = 'processed' AND coalesce(p.processed_at, p.created_at) < statement_timestamp() - make_interval(secs => @keep_seconds::double precision)
     LIMIT @at_most::integer) AS x)::bigint AS processed,
   (SELECT count(*) FROM (
     SELECT FROM public.outbox_events AS d
-    WHERE d.at_rest = 'discarded' AND d.created_at < clock_timestamp() - make_interval(secs => sqlc.narg('keep_discarded_seconds')::double precision)
+    WHERE d.at_rest = 'discarded' AND d.created_at < statement_timestamp() - make_interval(secs => sqlc.narg('keep_discarded_seconds')::double precision)
       AND NOT EXISTS (SELECT FROM public.outbox_halted_aggregates AS h WHERE h.event_id = d.id)
     LIMIT @at_most::integer) AS y)::bigint AS discarded;
 

@@ -291,9 +291,13 @@ func (q *Queries) DoctorVacuum(ctx context.Context) (DoctorVacuumRow, error) {
 const operateActive = `-- name: OperateActive :many
 SELECT e.id, e.event_type, e.aggregate_type, e.aggregate_id, e.status AS reason,
   date_part('epoch', clock_timestamp() - e.created_at)::double precision AS age_seconds
-FROM public.outbox_events AS e
-WHERE e.status IN ('pending', 'failed', 'processing')
-  AND (cardinality($1::text[]) = 0 OR e.id = ANY (($1::text[])::uuid[]))
+FROM (
+  SELECT a.id, a.created_at, a.aggregate_type, a.aggregate_id, a.event_type, a.status
+  FROM public.outbox_events AS a WHERE a.at_rest IS NULL AND a.lane IS DISTINCT FROM 'queued'
+  UNION ALL
+  SELECT a.id, a.created_at, a.aggregate_type, a.aggregate_id, a.event_type, a.status
+  FROM public.outbox_events AS a WHERE a.at_rest IS NULL AND a.lane = 'queued') AS e
+WHERE (cardinality($1::text[]) = 0 OR e.id = ANY (($1::text[])::uuid[]))
   AND ($2::text IS NULL OR e.event_type = $2::text)
   AND ($3::text IS NULL OR e.aggregate_type = $3::text)
   AND ($4::uuid IS NULL OR e.aggregate_id = $4::uuid)
@@ -320,7 +324,8 @@ type OperateActiveRow struct {
 	AgeSeconds    float64
 }
 
-// OperateActive selects events to be discarded, youngest first: so that giving up one does not hand out the next.
+// OperateActive selects events to be discarded, youngest first: so that giving up one does not hand out the next. In two
+// parts, as no one index holds all that is active, and history is to cost nothing.
 func (q *Queries) OperateActive(ctx context.Context, arg OperateActiveParams) ([]OperateActiveRow, error) {
 	rows, err := q.db.Query(ctx, operateActive,
 		arg.EventIds,
@@ -376,9 +381,17 @@ func (q *Queries) OperateAddDormantType(ctx context.Context, arg OperateAddDorma
 const operateBehind = `-- name: OperateBehind :many
 SELECT o.id, o.event_type, o.status, o.attempts
 FROM public.outbox_events AS e
-JOIN public.outbox_events AS o
-  ON o.aggregate_type = e.aggregate_type AND o.aggregate_id = e.aggregate_id AND (o.created_at, o.id) > (e.created_at, e.id)
-WHERE e.id = $1::uuid AND o.status IN ('pending', 'failed', 'processing')
+CROSS JOIN LATERAL (
+  SELECT a.id, a.created_at, a.event_type, a.status, a.attempts
+  FROM public.outbox_events AS a
+  WHERE a.aggregate_type = e.aggregate_type AND a.aggregate_id = e.aggregate_id AND (a.created_at, a.id) > (e.created_at, e.id)
+    AND a.at_rest IS NULL AND a.lane IS DISTINCT FROM 'queued'
+  UNION ALL
+  SELECT a.id, a.created_at, a.event_type, a.status, a.attempts
+  FROM public.outbox_events AS a
+  WHERE a.aggregate_type = e.aggregate_type AND a.aggregate_id = e.aggregate_id AND (a.created_at, a.id) > (e.created_at, e.id)
+    AND a.at_rest IS NULL AND a.lane = 'queued') AS o
+WHERE e.id = $1::uuid
 ORDER BY o.created_at, o.id
 LIMIT $2::integer
 `
@@ -395,7 +408,8 @@ type OperateBehindRow struct {
 	Attempts  int32
 }
 
-// OperateBehind lists the oldest active events that are younger than the given one in its aggregate.
+// OperateBehind lists the oldest active events that are younger than the given one in its aggregate. In two parts, as no one
+// index holds both.
 func (q *Queries) OperateBehind(ctx context.Context, arg OperateBehindParams) ([]OperateBehindRow, error) {
 	rows, err := q.db.Query(ctx, operateBehind, arg.EventID, arg.AtMost)
 	if err != nil {
@@ -992,11 +1006,11 @@ const operatePrunable = `-- name: OperatePrunable :one
 SELECT
   (SELECT count(*) FROM (
     SELECT FROM public.outbox_events AS p
-    WHERE p.at_rest = 'processed' AND coalesce(p.processed_at, p.created_at) < clock_timestamp() - make_interval(secs => $1::double precision)
+    WHERE p.at_rest = 'processed' AND coalesce(p.processed_at, p.created_at) < statement_timestamp() - make_interval(secs => $1::double precision)
     LIMIT $2::integer) AS x)::bigint AS processed,
   (SELECT count(*) FROM (
     SELECT FROM public.outbox_events AS d
-    WHERE d.at_rest = 'discarded' AND d.created_at < clock_timestamp() - make_interval(secs => $3::double precision)
+    WHERE d.at_rest = 'discarded' AND d.created_at < statement_timestamp() - make_interval(secs => $3::double precision)
       AND NOT EXISTS (SELECT FROM public.outbox_halted_aggregates AS h WHERE h.event_id = d.id)
     LIMIT $2::integer) AS y)::bigint AS discarded
 `
@@ -1012,7 +1026,7 @@ type OperatePrunableRow struct {
 	Discarded int64
 }
 
-// OperatePrunable counts, up to at_most each, what pruning would delete.
+// OperatePrunable counts, up to at_most each, what pruning would delete. An index serves a time that stands still.
 func (q *Queries) OperatePrunable(ctx context.Context, arg OperatePrunableParams) (OperatePrunableRow, error) {
 	row := q.db.QueryRow(ctx, operatePrunable, arg.KeepSeconds, arg.AtMost, arg.KeepDiscardedSeconds)
 	var i OperatePrunableRow

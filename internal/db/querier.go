@@ -55,11 +55,13 @@ type Querier interface {
 	IdentityRemove(ctx context.Context, arg IdentityRemoveParams) (string, error)
 	// IdentityRevoke answers done or a refusal.
 	IdentityRevoke(ctx context.Context, arg IdentityRevokeParams) (string, error)
-	// OperateActive selects events to be discarded, youngest first: so that giving up one does not hand out the next.
+	// OperateActive selects events to be discarded, youngest first: so that giving up one does not hand out the next. In two
+	// parts, as no one index holds all that is active, and history is to cost nothing.
 	OperateActive(ctx context.Context, arg OperateActiveParams) ([]OperateActiveRow, error)
 	// OperateAddDormantType makes a type dormant, or says anew whose it is and why.
 	OperateAddDormantType(ctx context.Context, arg OperateAddDormantTypeParams) error
-	// OperateBehind lists the oldest active events that are younger than the given one in its aggregate.
+	// OperateBehind lists the oldest active events that are younger than the given one in its aggregate. In two parts, as no one
+	// index holds both.
 	OperateBehind(ctx context.Context, arg OperateBehindParams) ([]OperateBehindRow, error)
 	// OperateBlockedAggregates lists aggregates in which events wait behind an old one, by that one.
 	OperateBlockedAggregates(ctx context.Context, arg OperateBlockedAggregatesParams) ([]OperateBlockedAggregatesRow, error)
@@ -87,7 +89,7 @@ type Querier interface {
 	OperateOverview(ctx context.Context, arg OperateOverviewParams) ([]OperateOverviewRow, error)
 	// OperatePolicies lists what belongs to event types rather than to workers; 0 stands for no limit of its own.
 	OperatePolicies(ctx context.Context) ([]OperatePoliciesRow, error)
-	// OperatePrunable counts, up to at_most each, what pruning would delete.
+	// OperatePrunable counts, up to at_most each, what pruning would delete. An index serves a time that stands still.
 	OperatePrunable(ctx context.Context, arg OperatePrunableParams) (OperatePrunableRow, error)
 	// OperateRecent reads events that moved within the last seconds or stand at the front.
 	OperateRecent(ctx context.Context, arg OperateRecentParams) ([]OperateRecentRow, error)
