@@ -2,6 +2,7 @@ package db_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,9 @@ import (
 // enqueueSQL takes the numbers of aggregates, and the keys; all events are of type "a".
 const enqueueSQL = `select e.event_id from public.outbox_enqueue(array_fill('a'::text, array[cardinality($1::uuid[])]), $2::text[],
 	array_fill('order'::text, array[cardinality($1::uuid[])]), $1::uuid[], array_fill('{}'::text, array[cardinality($1::uuid[])])) e`
+
+// many is more events than outbox_enqueue asks for duplicates one by one.
+const many = 600
 
 func aggs(numbers ...int) []uuid.UUID {
 	list := make([]uuid.UUID, len(numbers))
@@ -101,28 +105,92 @@ func TestEnqueueDuplicates(t *testing.T) {
 }
 
 // D3: a duplicate of what another open transaction writes waits for its end: then it is
-// one, or it is not.
+// one, or it is not. In a call of one event and in one of many.
 func TestEnqueueDuplicateOfUncommitted(t *testing.T) {
 	t.Parallel()
-	for end, want := range map[string]bool{"commit": true, "rollback": false} {
-		r := newRail(t)
-		a, b := r.session(), r.session()
-		a.begin("read committed")
-		a.enqueue("k", 1)
-		var duplicate bool
-		b.begin("read committed")
-		second := b.start(func() error {
-			duplicate = value[bool](b.rail, `select duplicate from public.outbox_enqueue(array['a'], array['k0'], array['order'], array[$1]::uuid[], array['{}'])`, agg(2))
-			return nil
-		})
-		second.blocked(r)
-		a.exec(end)
-		second.succeeds()
-		b.commit()
-		if duplicate != want {
-			t.Errorf("after %s: duplicate %v", end, duplicate)
+	for end, want := range map[string]int{"commit": 1, "rollback": 0} {
+		for _, size := range []int{1, many} {
+			r := newRail(t)
+			a, b := r.session(), r.session()
+			a.begin("read committed")
+			a.enqueue("k", 1)
+			var duplicates int
+			b.begin("read committed")
+			second := b.start(func() error {
+				duplicates = value[int](b.rail, `select count(*) filter (where e.duplicate) from public.outbox_enqueue(
+					array_fill('a'::text, array[cardinality($1::text[])]), $1, array_fill('order'::text, array[cardinality($1)]),
+					array_fill($2::uuid, array[cardinality($1)]), array_fill('{}'::text, array[cardinality($1)])) e`, keys("k", size), agg(2))
+				return nil
+			})
+			second.blocked(r)
+			a.exec(end)
+			second.succeeds()
+			b.commit()
+			if duplicates != want {
+				t.Errorf("%d events after %s: %d duplicates, want %d", size, end, duplicates, want)
+			}
+			r.sound()
 		}
-		r.sound()
+	}
+}
+
+// Calls of many events, which are written without asking for duplicates first: with
+// none, with some that exist and some that repeat within the call, and all over again.
+func TestEnqueueMany(t *testing.T) {
+	t.Parallel()
+	r := newRail(t)
+	s := r.session()
+	s.begin("read committed")
+	call := func(k []string) (ids []uuid.UUID, duplicates []int) {
+		numbers := make([]int, len(k))
+		for i := range numbers {
+			numbers[i] = i % 40
+		}
+		for i, answer := range column[string](s.rail, strings.Replace(enqueueSQL, "e.event_id", "concat_ws(' ', e.event_id, e.duplicate, e.same_payload)", 1), aggs(numbers...), k) {
+			id, rest, _ := strings.Cut(answer, " ")
+			ids = append(ids, uuid.MustParse(id))
+			if rest == "t t" {
+				duplicates = append(duplicates, i)
+			}
+		}
+		return ids, duplicates
+	}
+	first, none := call(keys("k", many))
+	if len(first) != many || len(none) != 0 {
+		t.Errorf("%d answers with duplicates %v, want %d without", len(first), none, many)
+	}
+	mixed := append(keys("new", many), "k3", "new7", "k5")
+	answers, duplicates := call(mixed)
+	if diff := cmp.Diff([]int{many, many + 1, many + 2}, duplicates); diff != "" {
+		t.Errorf("duplicates (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]uuid.UUID{first[3], answers[7], first[5]}, answers[many:]); diff != "" {
+		t.Errorf("ids of the duplicates (-want +got):\n%s", diff)
+	}
+	if again, all := call(mixed); len(all) != len(mixed) || !cmp.Equal(again, answers) {
+		t.Errorf("again: %d duplicates of %d", len(all), len(mixed))
+	}
+	s.commit()
+	r.sound()
+	if n := value[int](r, `select count(distinct idempotency_key) from public.outbox_events where id = any($1)`, answers); n != many+2 {
+		t.Errorf("%d keys under the ids answered", n)
+	}
+	r.inOrderOfIDs(append(first, answers[:many]...))
+}
+
+// inOrderOfIDs drains the rail and compares each aggregate's order with that of the ids,
+// which are all there is.
+func (r *rail) inOrderOfIDs(ids []uuid.UUID) {
+	r.Helper()
+	want, came := map[uuid.UUID][]uuid.UUID{}, map[uuid.UUID][]uuid.UUID{}
+	for _, id := range ids {
+		want[r.event(id).AggregateID] = append(want[r.event(id).AggregateID], id)
+	}
+	for _, id := range r.drain("a") {
+		came[r.event(id).AggregateID] = append(came[r.event(id).AggregateID], id)
+	}
+	if diff := cmp.Diff(want, came); diff != "" {
+		r.Errorf("order by aggregate (-enqueued +came):\n%s", diff)
 	}
 }
 
@@ -216,4 +284,30 @@ func TestEnqueueOppositeOrders(t *testing.T) {
 		t.Errorf("%d events, want each key once", n)
 	}
 	r.sound()
+}
+
+// D2, step by step, for few events and for many: both calls have written half of their
+// keys, were they to take them as they come, when they get to the one that a third has.
+func TestEnqueueOppositeOrdersMeet(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{40, many} {
+		r := newRail(t)
+		holder, a, b := r.session(), r.session(), r.session()
+		k := keys("k", size)
+		backwards := slices.Clone(k)
+		slices.Reverse(backwards)
+		holder.begin("read committed")
+		column[uuid.UUID](holder.rail, enqueueSQL, aggs(3), []string{k[size/2]})
+		first := a.startExec(enqueueSQL, slices.Repeat(aggs(1), size), k)
+		first.blocked(r)
+		second := b.startExec(enqueueSQL, slices.Repeat(aggs(2), size), backwards)
+		second.blocked(r)
+		holder.exec(`rollback`)
+		first.succeeds()
+		second.succeeds()
+		if n := value[int](r, `select count(*) from public.outbox_events`); n != size {
+			t.Errorf("%d events, want each of the %d keys once", n, size)
+		}
+		r.sound()
+	}
 }

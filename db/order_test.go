@@ -79,6 +79,11 @@ func TestOrderInsideTransaction(t *testing.T) {
 			s.exec(insertRange, 40, 80)
 			s.enqueueRange(80, 120)
 		},
+		"enqueue of many and INSERT by turns": func(s *session) {
+			s.enqueueRange(0, many)
+			s.exec(insertRange, many, many+40)
+			s.enqueueRange(many+40, 2*many+40)
+		},
 		"with savepoints": func(s *session) {
 			for n := range 120 {
 				s.exec(`savepoint s`)

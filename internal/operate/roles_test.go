@@ -256,7 +256,7 @@ func TestEveryFunctionIsForSomebodyOrInternal(t *testing.T) {
 	want := strings.Fields(`identity_actor_refusal identity_append_only identity_end_access identity_expiry identity_guard_last_admin identity_is_last_admin
 		identity_lock_admins identity_lock_admins_first identity_membership_began identity_membership_ended identity_membership_fixed
 		identity_newcomer_refusal identity_no_truncate identity_principal_enabled identity_principal_switched identity_require identity_target_refusal
-		outbox_after_end outbox_aggregate_slot outbox_check_object outbox_check_pairs outbox_counts outbox_discard_exhausted outbox_file_insert
+		outbox_after_end outbox_aggregate_slot outbox_asked outbox_check_object outbox_check_pairs outbox_counts outbox_discard_exhausted outbox_file_insert
 		outbox_file_update outbox_grant outbox_in_flight outbox_lane_by_time outbox_leave outbox_park outbox_presence_key outbox_reopen outbox_stamped_id outbox_stamps outbox_types outbox_unblock outbox_wake`)
 	got := column[string](b, `select p.proname::text from pg_proc p where p.pronamespace = 'public'::regnamespace
 		and 'public.' || p.proname not in (select object from public.outbox_rights()) order by p.proname collate "C"`)
