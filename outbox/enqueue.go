@@ -67,6 +67,7 @@ func toParams(drafts []event.Draft) (params db.OutboxEnqueueParams, err error) {
 	if err := checkSize(drafts); err != nil {
 		return params, err
 	}
+	params = roomFor(len(drafts))
 	for i, draft := range drafts {
 		if err := draft.Validate(); err != nil {
 			return params, fmt.Errorf("outbox: draft %d: %w", i, err)
@@ -75,15 +76,27 @@ func toParams(drafts []event.Draft) (params db.OutboxEnqueueParams, err error) {
 		if err != nil {
 			return params, fmt.Errorf("outbox: draft %d: %w", i, err)
 		}
-		params.EventTypes = append(params.EventTypes, draft.EventType)
-		params.IdempotencyKeys = append(params.IdempotencyKeys, draft.IdempotencyKey)
-		params.AggregateTypes = append(params.AggregateTypes, draft.AggregateType)
-		params.AggregateIds = append(params.AggregateIds, draft.AggregateID.String())
-		params.Payloads = append(params.Payloads, string(draft.Payload))
-		params.Metadata = append(params.Metadata, string(metadata))
-		params.DelaysSeconds = append(params.DelaysSeconds, draft.Delay.Seconds())
+		params.EventTypes[i] = draft.EventType
+		params.IdempotencyKeys[i] = draft.IdempotencyKey
+		params.AggregateTypes[i] = draft.AggregateType
+		params.AggregateIds[i] = draft.AggregateID.String()
+		params.Payloads[i] = string(draft.Payload)
+		params.Metadata[i] = string(metadata)
+		params.DelaysSeconds[i] = draft.Delay.Seconds()
 	}
 	return params, nil
+}
+
+func roomFor(n int) db.OutboxEnqueueParams {
+	return db.OutboxEnqueueParams{
+		EventTypes:      make([]string, n),
+		IdempotencyKeys: make([]string, n),
+		AggregateTypes:  make([]string, n),
+		AggregateIds:    make([]string, n),
+		Payloads:        make([]string, n),
+		Metadata:        make([]string, n),
+		DelaysSeconds:   make([]float64, n),
+	}
 }
 
 // checkSize counts what can be large. Metadata is bounded too tightly to matter beside it.

@@ -30,18 +30,20 @@ func (e *InvalidError) Error() string {
 func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
 func checkText(field, value string, limit int) error {
-	allowed := fmt.Sprintf("1 to %d bytes of UTF-8, not blank, without NUL", limit)
+	var problem string
 	switch {
 	case strings.TrimSpace(value) == "":
-		return &InvalidError{field, "is blank", allowed}
+		problem = "is blank"
 	case len(value) > limit:
-		return &InvalidError{field, fmt.Sprintf("has %d bytes", len(value)), allowed}
+		problem = fmt.Sprintf("has %d bytes", len(value))
 	case !utf8.ValidString(value):
-		return &InvalidError{field, "is not UTF-8", allowed}
-	case strings.ContainsRune(value, 0):
-		return &InvalidError{field, "has a NUL character", allowed}
+		problem = "is not UTF-8"
+	case strings.IndexByte(value, 0) >= 0:
+		problem = "has a NUL character"
+	default:
+		return nil
 	}
-	return nil
+	return &InvalidError{field, problem, fmt.Sprintf("1 to %d bytes of UTF-8, not blank, without NUL", limit)}
 }
 
 func checkDelay(delay time.Duration) error {

@@ -11,21 +11,23 @@ import (
 
 // checkJSON refuses what Postgres would refuse as jsonb, so that the caller's transaction does not die of it.
 func checkJSON(field string, value json.RawMessage, limit int) error {
-	allowed := fmt.Sprintf("JSON of at most %d bytes that jsonb can hold", limit)
+	var problem string
 	switch {
 	case len(value) == 0:
-		return &InvalidError{field, "is empty", allowed}
+		problem = "is empty"
 	case len(value) > limit:
-		return &InvalidError{field, fmt.Sprintf("has %d bytes", len(value)), allowed}
+		problem = fmt.Sprintf("has %d bytes", len(value))
 	case !utf8.Valid(value):
-		return &InvalidError{field, "is not UTF-8", allowed}
+		problem = "is not UTF-8"
 	case !json.Valid(value):
-		return &InvalidError{field, "is not JSON", allowed}
+		problem = "is not JSON"
+	default:
+		problem = unstorable(value)
 	}
-	if problem := unstorable(value); problem != "" {
-		return &InvalidError{field, problem, allowed}
+	if problem == "" {
+		return nil
 	}
-	return nil
+	return &InvalidError{field, problem, fmt.Sprintf("JSON of at most %d bytes that jsonb can hold", limit)}
 }
 
 // unstorable says what a valid JSON text has that jsonb cannot hold, or nothing.
