@@ -41,15 +41,15 @@ return (pg_catalog.hashtext(p_aggregate_type) operator(pg_catalog.#) pg_catalog.
 
 -- The rows that a call of outbox_enqueue asks for; the planner puts it in the place of its call.
 create function public.outbox_asked(
-  p_ids uuid[], p_first_stamp bigint, p_now timestamptz, p_event_types text[], p_idempotency_keys text[], p_aggregate_types text[],
-  p_aggregate_ids uuid[], p_payloads text[], p_metadata text[], p_delays_seconds double precision[], p_behind boolean[], p_ahead boolean[])
+  p_ids uuid[], p_first_stamp bigint, p_event_types text[], p_idempotency_keys text[], p_aggregate_types text[], p_aggregate_ids uuid[],
+  p_payloads text[], p_metadata text[], p_delays_seconds double precision[], p_behind boolean[], p_ahead boolean[])
 returns table (
-  id uuid, created_at timestamptz, available_at timestamptz, event_type text, idempotency_key text, aggregate_type text,
-  aggregate_id uuid, payload jsonb, metadata jsonb, lane text, waited boolean)
+  id uuid, created_at timestamptz, delay interval, event_type text, idempotency_key text, aggregate_type text, aggregate_id uuid,
+  payload jsonb, metadata jsonb, lane text, waited boolean)
 language sql stable
 begin atomic
   select a.id, timestamptz 'epoch' + (p_first_stamp + a.ord - 1) * interval '1 microsecond',
-    p_now + pg_catalog.make_interval(secs => coalesce(a.delay, 0)), a.event_type, a.key, a.aggregate_type, a.aggregate_id,
+    pg_catalog.make_interval(secs => coalesce(a.delay, 0)), a.event_type, a.key, a.aggregate_type, a.aggregate_id,
     a.payload::jsonb, coalesce(a.metadata, '{}')::jsonb,
     case when coalesce(a.delay, 0) > 0 then 'timed' when a.behind then 'queued' else 'ready' end,
     coalesce(a.ahead and not a.behind, false)
@@ -125,7 +125,8 @@ begin
     begin
       insert into public.outbox_events (
         id, created_at, available_at, event_type, idempotency_key, aggregate_type, aggregate_id, payload, metadata, lane, waited)
-      select a.* from public.outbox_asked(v_ids, v_first, v_now, p_event_types, p_idempotency_keys, p_aggregate_types, p_aggregate_ids,
+      select a.id, a.created_at, v_now + a.delay, a.event_type, a.idempotency_key, a.aggregate_type, a.aggregate_id, a.payload, a.metadata, a.lane, a.waited
+      from public.outbox_asked(v_ids, v_first, p_event_types, p_idempotency_keys, p_aggregate_types, p_aggregate_ids,
         p_payloads, p_metadata, p_delays_seconds, v_behind, v_ahead) a;
       v_inserted := v_ids;
     exception when unique_violation then
@@ -136,7 +137,8 @@ begin
     with inserted as (
       insert into public.outbox_events as e (
         id, created_at, available_at, event_type, idempotency_key, aggregate_type, aggregate_id, payload, metadata, lane, waited)
-      select a.* from public.outbox_asked(v_ids, v_first, v_now, p_event_types, p_idempotency_keys, p_aggregate_types, p_aggregate_ids,
+      select a.id, a.created_at, v_now + a.delay, a.event_type, a.idempotency_key, a.aggregate_type, a.aggregate_id, a.payload, a.metadata, a.lane, a.waited
+      from public.outbox_asked(v_ids, v_first, p_event_types, p_idempotency_keys, p_aggregate_types, p_aggregate_ids,
         p_payloads, p_metadata, p_delays_seconds, v_behind, v_ahead) a
       on conflict (event_type, idempotency_key) do nothing
       returning e.id
@@ -174,7 +176,7 @@ end $$;
 
 -- migrate:down
 drop function public.outbox_enqueue(text[], text[], text[], uuid[], text[], text[], double precision[]);
-drop function public.outbox_asked(uuid[], bigint, timestamptz, text[], text[], text[], uuid[], text[], text[], double precision[], boolean[], boolean[]);
+drop function public.outbox_asked(uuid[], bigint, text[], text[], text[], uuid[], text[], text[], double precision[], boolean[], boolean[]);
 drop function public.outbox_aggregate_slot(text, uuid);
 drop function public.outbox_stamped_id(bigint, text);
 drop function public.outbox_stamps(integer);
