@@ -14,7 +14,7 @@ import (
 	"github.com/openlup/pgrail/bench/internal/testbed"
 )
 
-// history measures what does not get dearer as processed events pile up: work, the
+// Case G7: history measures what does not get dearer as processed events pile up: work, the
 // look at an empty queue, and a scrape of the statistics.
 func history(ctx context.Context, env Env) error {
 	env.Report.Heading("History")

@@ -13,7 +13,7 @@ import (
 	"github.com/openlup/pgrail/bench/internal/testbed"
 )
 
-// heldSnapshot measures what happens while some session keeps an old snapshot, as a
+// Case D9: heldSnapshot measures what happens while some session keeps an old snapshot, as a
 // report, a dump or a forgotten BEGIN does: nothing that was dead after it can be
 // cleared away.
 func heldSnapshot(ctx context.Context, env Env) error {
