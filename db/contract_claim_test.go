@@ -426,3 +426,23 @@ func TestExhaustedBehindAFullBatch(t *testing.T) {
 		}
 	}
 }
+
+// Up to 100, the oldest first, each counted once, where one attempt is all there is; events that have to run alone are no
+// exception.
+func TestExhaustedAfterOneAttempt(t *testing.T) {
+	t.Parallel()
+	r := newRail(t)
+	for i := range 120 {
+		r.insert(row{Agg: i, Key: fmt.Sprint(i), Status: []string{"failed", "processing", "processing"}[i%3], Attempts: 1 + i%2, Age: time.Hour - time.Duration(i)*time.Second, Due: -time.Minute})
+	}
+	r.exec(`update public.outbox_events set crashes = 3 where idempotency_key::integer % 10 = 1`)
+	for i, want := range []string{"100 up to 99", "120 up to 119"} {
+		older := r.insert(row{Agg: 200 + i, Age: 2 * time.Hour, Key: "-1" + fmt.Sprint(i)})
+		if got := r.events(`select * from public.outbox_claim_batch(array['a'], p_batch_size => 1, p_max_attempts => 1)`); len(got) != 1 || got[0].ID != older {
+			t.Errorf("claimed %+v", got)
+		}
+		if got := value[string](r, `select count(*) || ' up to ' || max(idempotency_key::integer) from public.outbox_events where status = 'discarded'`); got != want {
+			t.Errorf("discarded %s, want %s", got, want)
+		}
+	}
+}

@@ -53,7 +53,7 @@ create table public.outbox_events (
   at_rest text collate "C" generated always as (case when status in ('processed', 'discarded') then status end) stored,
   due_at timestamptz generated always as (case when lane in ('timed', 'held') then available_at end) stored,
   tries smallint generated always as (
-    case when lane in ('queued', 'barred') or lane = 'ready' and (status <> 'processing' or attempts > 1)
+    case when lane in ('queued', 'barred') or lane = 'ready' and (status <> 'processing' or attempts > 1 or crashes >= 3)
       then nullif(least(attempts, 20), 0) end) stored,
   constraint outbox_events_created_at_finite_check check (isfinite(created_at)),
   constraint outbox_events_available_at_finite_check check (isfinite(available_at)),

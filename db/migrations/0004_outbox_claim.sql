@@ -32,11 +32,11 @@ begin
         union all
         -- A lease that ran out on the only attempt there is; no index may know of first attempts.
         select r.id, r.created_at from (
-          select e.id, e.created_at, e.attempts from public.outbox_events e
+          select e.id, e.created_at, e.attempts, e.tries from public.outbox_events e
           where t.max_attempts = 1 and e.event_type = t.event_type and e.lane = 'ready' and e.at_rest is null and e.crashes < 3
             and e.available_at <= p_now
           order by e.created_at, e.id limit 400) r
-        where r.attempts > 0) e
+        where r.attempts > 0 and r.tries is null) e
       order by e.created_at, e.id limit 100) f;
   end if;
   if v_rows is null then
