@@ -135,3 +135,23 @@ func TestClaimNeverHeardOf(t *testing.T) {
 		t.Errorf("the last comes back in %v only", age)
 	}
 }
+
+// A lease ran out, an older event of the aggregate was reopened and claimed: the late worker cannot take its lease up again
+// beside it.
+func TestLateExtensionBehindAnOlderEvent(t *testing.T) {
+	t.Parallel()
+	r := newRail(t)
+	older := r.insert(row{Age: 2 * time.Hour, Status: "discarded"})
+	r.insert(row{Age: time.Hour})
+	late := r.claimOne("a")
+	r.exec(`update public.outbox_events set available_at = clock_timestamp() where id = $1`, late.ID)
+	r.exec(`select public.outbox_redrive($1, 'me', 'test')`, []uuid.UUID{older})
+	now := r.claimOne("a")
+	if n := value[int](r, `select count(*) from public.outbox_extend_leases($1, $2)`, ids([]event{late}), tokens([]event{late})); n != 0 || now.ID != older {
+		t.Errorf("two events of one aggregate are in flight")
+	}
+	if !r.ack(late) || !r.ack(now) {
+		t.Error("what was done is not acknowledged")
+	}
+	r.sound()
+}

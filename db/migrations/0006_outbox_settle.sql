@@ -79,7 +79,8 @@ begin
   return v_released;
 end $$;
 
--- Moves the end of the lease to now plus p_visibility_seconds (1 to 3600) and returns the events still held.
+-- Moves the end of the lease to now plus p_visibility_seconds (1 to 3600) and returns the events still held. One that was
+-- filed behind another after its lease had run out is not: the other may be in flight by now.
 create function public.outbox_extend_leases(p_event_ids uuid[], p_claim_tokens text[], p_visibility_seconds integer default 300)
 returns setof uuid
 language plpgsql volatile security definer
@@ -96,6 +97,7 @@ begin
   set available_at = v_until, lane = 'held', blocked_by = null
   from (select distinct u.id, u.token from unnest(p_event_ids, p_claim_tokens) u(id, token) order by u.id) a
   where e.id = a.id and e.status = 'processing' and e.metadata ->> 'claimToken' = a.token
+    and (e.lane in ('queued', 'barred')) is not true
   returning e.id;
 end $$;
 
