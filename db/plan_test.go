@@ -147,7 +147,7 @@ const (
 // has to use at every size, and those that it may use where there is something to do.
 var plannedCalls = []struct{ name, sql, must, may string }{
 	{"claim", claimHundred, "barred exhausted heads queued ready suspect timed tid", "pkey"},
-	{"extend", `select count(*) from public.outbox_extend_leases(` + claimed + `)`, "pkey", ""},
+	{"extend", `select count(*) from public.outbox_extend_leases(` + claimed + `)`, "heads pkey", ""},
 	{"acknowledge", `select count(*) from public.outbox_mark_processed_many(` + claimed + `)`, "pkey", "heads queued"},
 	{"claim for retry", `drop table got; ` + claimHundred, "barred exhausted heads queued ready suspect timed tid", "pkey"},
 	{"retry", `select count(*) from public.outbox_mark_failed_many(` + claimed + `, array_fill(''::text, array[100]), array_fill('retry'::text, array[100]))`, "pkey", "heads queued"},

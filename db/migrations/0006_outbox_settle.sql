@@ -79,8 +79,8 @@ begin
   return v_released;
 end $$;
 
--- Moves the end of the lease to now plus p_visibility_seconds (1 to 3600) and returns the events still held. One that was
--- filed behind another after its lease had run out is not: the other may be in flight by now.
+-- Moves the end of the lease to now plus p_visibility_seconds (1 to 3600) and returns the events still held. One whose lease
+-- had run out is not where it was filed behind another since, or another of its aggregate is in flight.
 create function public.outbox_extend_leases(p_event_ids uuid[], p_claim_tokens text[], p_visibility_seconds integer default 300)
 returns setof uuid
 language plpgsql volatile security definer
@@ -88,8 +88,8 @@ set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
-  v_until constant timestamptz :=
-    clock_timestamp() + make_interval(secs => greatest(1, least(3600, coalesce(p_visibility_seconds, 300))));
+  v_now constant timestamptz := clock_timestamp();
+  v_until constant timestamptz := v_now + make_interval(secs => greatest(1, least(3600, coalesce(p_visibility_seconds, 300))));
 begin
   perform public.outbox_check_pairs(p_event_ids, p_claim_tokens, 'outbox_extend_invalid_input');
   return query
@@ -98,6 +98,10 @@ begin
   from (select distinct u.id, u.token from unnest(p_event_ids, p_claim_tokens) u(id, token) order by u.id) a
   where e.id = a.id and e.status = 'processing' and e.metadata ->> 'claimToken' = a.token
     and (e.lane in ('queued', 'barred')) is not true
+    and (e.available_at > v_now or not exists (
+      select from public.outbox_events o
+      where o.aggregate_type = e.aggregate_type and o.aggregate_id = e.aggregate_id and o.id <> e.id
+        and o.at_rest is null and o.lane is distinct from 'queued' and o.status = 'processing' and o.available_at > v_now))
   returning e.id;
 end $$;
 
