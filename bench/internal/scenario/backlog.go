@@ -23,7 +23,8 @@ type backlog struct {
 	insert  time.Duration // writing the rows
 	settle  claims        // until it had settled
 	settled bool
-	warm    claims // of fresh rows, after that
+	unswept claims // of fresh rows, right after that
+	warm    claims // of fresh rows, once the table has been vacuumed too
 
 	db   *testbed.Database
 	conn *pgx.Conn
@@ -70,7 +71,15 @@ func (b *backlog) prepare(ctx context.Context, size Size, shape rail.Shape, chea
 	if err := b.settleDown(ctx, cheap, size.Settle); err != nil {
 		return err
 	}
-	return rail.LoadFresh(ctx, b.conn, (probes+size.Calls)*batch)
+	if err := rail.LoadFresh(ctx, b.conn, (2*probes+size.Calls)*batch); err != nil {
+		return err
+	}
+	for range probes {
+		if _, err := b.claim(ctx, &b.unswept); err != nil {
+			return err
+		}
+	}
+	return b.db.Rest(ctx)
 }
 
 // warmSession has the session plan the functions, which it does once: worker
